@@ -16,11 +16,11 @@ import numpy as np
 from experiments.lib.attacks.one_run import curve_epsilon_at_least, epsilon_at_least
 
 from benchmarks.harness import Figure, write
-from voile.attacks.assessment import Contest
-from voile.attacks.claims import epsilon_at_variation
-from voile.attacks.membership import area_under_curve
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
+from voile.assess.assessment import BettingTest
+from voile.assess.claims import epsilon_at_variation
+from voile.assess.members_count import area_under_curve
+from voile.assess.training_canaries import CanaryObjective, stage_trial
+from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Relation
 from voile.core.one_thread import one_thread
 from voile.pipelines.network_task import NetworkTask, Training
@@ -33,17 +33,21 @@ MUTANTS = ((0.9, 3000, None), (0.8, 1000, 1000), (0.5, 200, 200))
 CASES = [(1000, 1000, 640), (1000, 500, 400), (10_000, 2_000, 1_400), (100_000, 10_000, 6_000)]
 
 
-def stage() -> Rehearsal:
+def stage() -> AuditTrial:
     noise = dp_sgd_noise(
         [NoisyStage(RATE, STEPS)], epsilon=EPSILON, delta=DELTA, relation=Relation.BLANK_ONE
     )
     training = Training(hidden=(64,), clipping_norm=0.5, sampling_rate=RATE, epochs=RATE * STEPS)
-    return rehearse_stage("stage", NetworkTask(CanaryObjective(1, 1), training, noise), delta=DELTA)
+    return stage_trial("stage", NetworkTask(CanaryObjective(1, 1), training, noise), delta=DELTA)
 
 
-def runs_until_refuted(rehearsal: Rehearsal, factor: float, most: int) -> int | None:
+def runs_until_refuted(trial: AuditTrial, factor: float, most: int) -> int | None:
     """With so much of the noise, patched into the loop of DP-SGD."""
-    whole, contest, draw = loop.Noise.add_to, Contest.of(rehearsal), np.random.default_rng()
+    whole, contest, draw = (
+        loop.Noise.add_to,
+        BettingTest.from_trial(trial),
+        np.random.default_rng(),
+    )
     loop.Noise.add_to = lambda self, total, deviation: whole(self, total, factor * deviation)  # type: ignore[method-assign]
     try:
         while contest.runs < most and contest.e_value < 1000:
@@ -53,16 +57,16 @@ def runs_until_refuted(rehearsal: Rehearsal, factor: float, most: int) -> int | 
     return contest.runs if contest.e_value >= 1000 else None
 
 
-def found_epsilon(rehearsal: Rehearsal) -> tuple[float, float]:
+def found_epsilon(trial: AuditTrial) -> tuple[float, float]:
     """Of the code as it is: the epsilon that is found, and the e-value against the claim."""
-    contest, draw = Contest.of(rehearsal), np.random.default_rng()
+    contest, draw = BettingTest.from_trial(trial), np.random.default_rng()
     while contest.runs < RUNS:
         contest.play(draw)
     found = epsilon_at_variation(
-        rehearsal.event,
+        trial.event,
         contest.variation_found(),
-        rehearsal.delta,
-        together=rehearsal.together,
+        trial.delta,
+        together=trial.together,
     )
     return found, contest.e_value
 
@@ -119,16 +123,16 @@ def _ask(python: str, **question: Any) -> dict[str, Any]:
 
 
 def run() -> None:
-    rehearsal, figures, compared = stage(), [], peers()
+    trial, figures, compared = stage(), [], peers()
     with one_thread():
         for factor, most, target in MUTANTS:
-            runs = runs_until_refuted(rehearsal, factor, most)
+            runs = runs_until_refuted(trial, factor, most)
             goal = None if target is None else f"at most {target:,}"
             met = None if target is None else runs is not None and runs <= target
             shown = float(most if runs is None else runs)
             what = f"runs until noise ×{factor:g} is refuted" + ("" if runs else " (it was not)")
             figures.append(Figure(what, "runs", shown, None, None, goal, met))
-        found, e_value = found_epsilon(rehearsal)
+        found, e_value = found_epsilon(trial)
     what = f"epsilon found of a claimed {EPSILON:g}, {RUNS} runs, 95 %"
     figures.append(Figure(what, "", found, None, None, "at least 1.4", found >= 1.4))
     kept = "e-value against correct code in these runs"

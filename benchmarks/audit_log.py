@@ -29,7 +29,7 @@ from voile.records.audit_log import (
     PART,
     AuditLog,
     Commitment,
-    Elsewhere,
+    OtherCheckpoint,
     Policy,
     ReleaseRecord,
     SigningKey,
@@ -37,7 +37,7 @@ from voile.records.audit_log import (
     issue_receipt,
     verify_receipt,
 )
-from voile.records.audit_log.log import CHECKPOINTS, PublishedCheckpoint
+from voile.records.audit_log.log import CHECKPOINTS, PublishedRow
 from voile.records.audit_log.notes import Checkpoint, KeyKind, Note, to_base64
 from voile.records.storage import Storage, Transaction, open_storage
 
@@ -184,7 +184,7 @@ def publish_here(storage: Storage, log: AuditLog) -> Note:
     text = Checkpoint(ORIGIN, head.size, head.root).text
     cosigned = tuple(key.cosign(text, int(time.time())) for key in WITNESS_KEYS)
     note = Note(text, (LOG_KEY.sign(text), *cosigned))
-    storage.submit(lambda t: t.insert(CHECKPOINTS, PublishedCheckpoint(head.size, bytes(note))))
+    storage.submit(lambda t: t.insert(CHECKPOINTS, PublishedRow(head.size, bytes(note))))
     return note
 
 
@@ -206,7 +206,9 @@ def proofs(storage: Storage, log: AuditLog, size: int) -> list[Figure]:
     fill(storage, log, size, size + 1)
     later = publish_here(storage, log)
     hashes = storage.submit(lambda t: log.consistency_proof(t, size, size + 1))
-    elsewhere = Elsewhere(bytes(later), "".join(f"{to_base64(item)}\n" for item in hashes).encode())
+    elsewhere = OtherCheckpoint(
+        bytes(later), "".join(f"{to_base64(item)}\n" for item in hashes).encode()
+    )
     assert Checkpoint.parse(earlier.text).size == size
 
     made: dict[int, bytes] = {}

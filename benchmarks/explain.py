@@ -33,9 +33,9 @@ import numpy as np
 from benchmarks.harness import Figure, write
 from voile.app.budget import open_budget
 from voile.app.explain import (
-    Drawn,
-    Explained,
     ExplanationRequest,
+    NoisyAnswer,
+    ReleasedExplanation,
     ReleaseService,
     RowsToExplain,
 )
@@ -179,8 +179,8 @@ class Parts:
         return self.rows[place : place + 1]
 
 
-def _drawn(explanation: Any) -> Drawn:
-    return Drawn(explanation.to_bytes(), explanation_bytes(explanation))
+def _drawn(explanation: Any) -> NoisyAnswer:
+    return NoisyAnswer(explanation.to_bytes(), explanation_bytes(explanation))
 
 
 def single(learned: FastShap, *, known: bool) -> list[Figure]:
@@ -245,7 +245,7 @@ def together(learned: FastShap, database: str, target: float) -> Figure:
                 start = time.process_time()
                 for first in range(0, STRANGERS, size):
                     outcomes = made.answer_many(release, new[first : first + size])
-                    assert all(isinstance(each, Explained) for each in outcomes)
+                    assert all(isinstance(each, ReleasedExplanation) for each in outcomes)
                 if turn >= WARM_UP_BATCHES:
                     times.append(1e6 * (time.process_time() - start) / STRANGERS)
     one, many = statistics.median(alone), statistics.median(shared)
@@ -292,7 +292,7 @@ def million(learned: FastShap) -> list[Figure]:
         unchanged = storage.read_snapshot(lambda t: t.scan(BALANCES)) == before
     learned_alone = clocked(lambda: learned(rows))
     explanation = learned(rows)
-    commitments = clocked(lambda: RowTree.of(explanation_rows(explanation), bytes(32)))
+    commitments = clocked(lambda: RowTree.from_rows(explanation_rows(explanation), bytes(32)))
     per_row = 1e6 * whole / MILLION
     return [
         Figure(

@@ -67,7 +67,7 @@ def run() -> None:
 
 def artefact(folder: Path) -> Artefact:
     """Briefly trained: speed does not depend on how well."""
-    records = {name: TableRecords.of(data) for name, data in CLINIC.hospitals.items()}
+    records = {name: TableRecords.from_dataset(data) for name, data in CLINIC.hospitals.items()}
     keys = {name: party_key(folder / name, origin_of(NAME, name)) for name in records}
     agreement = FederationAgreement(
         protected=Protected(ProtectedUnit.ROW, Relation.BLANK_ONE, NAME),

@@ -29,7 +29,7 @@ from voile.federation import (
     Arrays,
     Client,
     CountingGuard,
-    Fitted,
+    FitResult,
     Instruction,
     Node,
     Rounds,
@@ -69,7 +69,7 @@ def run() -> None:
 
 def rounds() -> list[Figure]:
     clinic = clinic_federation(ROWS, seed=SEED)
-    records = {name: TableRecords.of(data) for name, data in clinic.hospitals.items()}
+    records = {name: TableRecords.from_dataset(data) for name, data in clinic.hospitals.items()}
     sizes = {name: len(found) for name, found in records.items()}
     facts = Facts(
         clinic.schema,
@@ -129,7 +129,7 @@ class Timed:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         begin = time.process_time()
         try:
             return self.task.fit(instruction, records, size, source)
@@ -163,8 +163,8 @@ class Idle:
         records: Any,  # noqa: ARG002
         size: int,  # noqa: ARG002
         source: GeneratorSource,  # noqa: ARG002
-    ) -> Fitted:
-        return Fitted(self.change, None)
+    ) -> FitResult:
+        return FitResult(self.change, None)
 
     def evaluate(
         self,

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.flower_parts.app.bare.arithmetic import start
 from benchmarks.flower_parts.node import SameArithmetic
 from benchmarks.harness import ROOT, Figure, compare, write
-from voile.app.testbed.superlink_process import (
+from voile.app.testbed.testbed import (
     StartedProcess,
     SuperLinkFiles,
     free_port,
@@ -33,9 +33,9 @@ from voile.app.testbed.superlink_process import (
 )
 from voile.core.randomness import Seeded
 from voile.federation import Instruction, Rounds, Stage, Update
-from voile.federation.envelopes import NodeSeal, SignedByServer
 from voile.federation.flower import FlowerTransport, node_key, public_bytes, register_node
 from voile.federation.flower.superlink import SuperLinkRun
+from voile.federation.responder import NodeSeal, SignedByServer
 from voile.federation.wire import to_bytes
 
 NODES, ROUNDS, TURNS = 2, 3, 2

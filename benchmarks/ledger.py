@@ -33,7 +33,7 @@ import psycopg
 
 from benchmarks.harness import Figure, alternate, compare, write
 from voile.app.budget import open_budget
-from voile.app.explain import Drawn, ReleaseService, Request
+from voile.app.explain import NoisyAnswer, ReleaseService, Request
 from voile.app.explain.charging import AccountQuestions, settle
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.privacy.events import Gaussian
@@ -48,7 +48,7 @@ from voile.records.vault import PARTS, Place, Vault
 ORIGIN, DATASET = "example.org/benchmark", "clinic v1"
 PATH = ("analyst", "team", "clinic")
 EVENT = Gaussian(500.0)
-ANSWER = Drawn(b"x" * 300)
+ANSWER = NoisyAnswer(b"x" * 300)
 KEY = ReplayKey(bytes(32))
 PREPARED = 12_000
 """Questions made before the clock starts: the bare driver has its values ready, too."""

@@ -21,8 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.harness import Figure, alternate, compare, write
-from voile.federation.sums import OrderFreeSum
-from voile.secure_aggregation import (
+from voile.federation.secure_aggregation import (
     ActiveServer,
     Attempt,
     AttemptsInMemory,
@@ -35,7 +34,8 @@ from voile.secure_aggregation import (
     ThreatModel,
     sparse_for,
 )
-from voile.secure_aggregation.masking import add_mask
+from voile.federation.secure_aggregation.masking import add_mask
+from voile.federation.sums import OrderFreeSum
 
 MILLION, SMALL, MASKS = 1_000_000, 10_000, 49
 COUNTS = (10, 50, 100)

@@ -37,6 +37,12 @@ from voile.federation import (
     Stage,
     Threads,
 )
+from voile.federation.secure_aggregation import (
+    AttemptsInMemory,
+    HonestButCurious,
+    Signer,
+    sparse_for,
+)
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.network_task import Training
 from voile.pipelines.tables import TableRecords
@@ -49,7 +55,6 @@ from voile.pipelines.trusted_averaging import (
     train_trusted,
 )
 from voile.records.audit_log.anchor import origin_digest, shipped_contract
-from voile.secure_aggregation import AttemptsInMemory, HonestButCurious, Signer, sparse_for
 
 SEED, FEATURES, ROWS, PUBLIC = 0, 20, 400, 60
 AGREED = "00" * 32
@@ -79,7 +84,7 @@ def _rows() -> tuple[Schema, TableRecords, ComparisonRows]:
     )
     values = draw.normal(size=(ROWS + PUBLIC, FEATURES))
     labels = (values[:, :5].sum(axis=1) > 0).astype(np.float64)
-    records = TableRecords.of(Dataset("generated", schema, values[:ROWS], labels[:ROWS]))
+    records = TableRecords.from_dataset(Dataset("generated", schema, values[:ROWS], labels[:ROWS]))
     return schema, records, ComparisonRows(values[ROWS:], labels[ROWS:])
 
 

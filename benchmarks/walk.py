@@ -221,7 +221,7 @@ def _arguments(rows: str) -> list[str]:
         *("--protect", "background"),
         *("--background", "people.csv"),
         *("--account", "people"),
-        *("--between", "0", "1"),
+        *("--output-range", "0", "1"),
     ]
 
 

@@ -25,7 +25,7 @@ from scipy.optimize import minimize
 
 from voile import Explanation, plots
 from voile.app.budget import open_budget
-from voile.app.explain import Drawn, Explained, ReleaseService, Request
+from voile.app.explain import NoisyAnswer, ReleasedExplanation, ReleaseService, Request
 from voile.app.explain.files import write_receipts
 from voile.attribution import ExactShapley
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -91,7 +91,7 @@ APPLICANT = {
 class Story:
     """What came out of it."""
 
-    explained: Explained
+    explained: ReleasedExplanation
     letter: str
     checked: Report
     picture: Path
@@ -178,7 +178,9 @@ def train_privately(service: ReleaseService) -> tuple[WrappedModel, Origin]:
         caller="custodian",
         part=RowPart.TRAINING,
     )
-    answer = service.answer_request(request, lambda: Drawn(noise.randomise(fitted()).tobytes()))
+    answer = service.answer_request(
+        request, lambda: NoisyAnswer(noise.randomise(fitted()).tobytes())
+    )
     weights = np.frombuffer(answer.content)
     return as_model(weights), trained_privately(promise)
 

@@ -29,7 +29,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from voile import plots
 from voile.app.budget import open_budget
-from voile.app.explain import Explained, ReleaseService, RowsToExplain
+from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.app.explain.files import write_receipts
 from voile.attribution import ExactShapley
 from voile.core.errors import BudgetExceeded
@@ -37,7 +37,7 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Rows, Schema
 from voile.models import WrappedModel, wrap
 from voile.records.audit_log import Report, explanation_bytes, verify_receipt
-from voile.records.ledger import Adaptive, Children, Opening
+from voile.records.ledger import AdaptiveSpending, Children, Opening
 from voile.records.vault import Vault, open_vault
 from voile.release import (
     PUBLIC,
@@ -91,8 +91,8 @@ PAYMENT = {
 class Story:
     """What came out of it."""
 
-    named: Explained
-    again: Explained
+    named: ReleasedExplanation
+    again: ReleasedExplanation
     vector: Preview
     refused: str
     checked: Report
@@ -135,7 +135,7 @@ def main(folder: Path) -> Story:
     return Story(named, again, vector.preview(), refused, checked, picture)
 
 
-def curious_shop(alert: Callable[..., Explained]) -> str:
+def curious_shop(alert: Callable[..., ReleasedExplanation]) -> str:
     """Fresh noise again and again would average out; the customer's account ends that."""
     try:
         for _ in range(10):
@@ -156,7 +156,7 @@ def open_account(vault: Vault) -> None:
         protected=PROTECTED,
         epsilon=6.0,
         delta=1e-6,
-        spending=Adaptive((20.0,)),
+        spending=AdaptiveSpending((20.0,)),
         children=Children.PARALLEL,
     )
     open_budget(vault.storage, vault.ledger, vault.log, account, caller="custodian")

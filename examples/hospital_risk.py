@@ -23,7 +23,7 @@ import numpy as np
 
 from voile import Explanation, plots
 from voile.app.budget import open_budget
-from voile.app.explain import Explained, ReleaseService, paid_synthetic_background
+from voile.app.explain import ReleasedExplanation, ReleaseService, paid_synthetic_background
 from voile.attribution import ExactShapley
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.datasets import clinic_federation
@@ -56,9 +56,9 @@ class Story:
     """What came out of it."""
 
     preview: Preview
-    over_records: Explained
-    over_synthetic: Explained
-    importance: Explained
+    over_records: ReleasedExplanation
+    over_synthetic: ReleasedExplanation
+    importance: ReleasedExplanation
     used: float
     checked: tuple[Report, ...]
     pictures: tuple[Path, ...]
@@ -133,7 +133,9 @@ def importances() -> PrivateGlobalImportance:
     )
 
 
-def check_offline(service: ReleaseService, explained: Explained, policy: Policy) -> Report:
+def check_offline(
+    service: ReleaseService, explained: ReleasedExplanation, policy: Policy
+) -> Report:
     (receipt,) = service.receipts(explained)
     return verify_receipt(bytes(receipt), policy, answer=explanation_bytes(explained.explanation))
 

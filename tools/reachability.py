@@ -4,9 +4,9 @@ Run it as `python -m tools.reachability`; it fails when something is found that 
 `tools/reachability.toml` does not name.
 
 It starts from the entry points of `pyproject.toml`, from the public names of `voile` and
-`voile.plots`, and from what the documentation and the examples import or name in full. From there
-it follows names: whatever reached code mentions is reached, also in annotations, in imports inside
-of functions and in strings such as "voile.app.init:start". Classes are followed whole.
+`voile.views.plots`, and from what the documentation and the examples import or name in full. From
+there it follows names: whatever reached code mentions is reached, also in annotations, in imports
+inside of functions and in strings such as "voile.app.init:start". Classes are followed whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 ROOT = Path(__file__).parents[1]
 EXCEPTIONS = Path(__file__).with_suffix(".toml")
-PUBLIC_PACKAGES = ("voile", "voile.plots")
+PUBLIC_PACKAGES = ("voile", "voile.views.plots")
 _PLACE = re.compile(r"voile(?:\.\w+)+(?::\w+)?")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _PLAIN_DECORATORS = {"cache", "contextmanager", "dataclass", "final", "lru_cache", "overload"}

@@ -15,10 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.flower_parts.app.bare.arithmetic import WIDTH, change
 from voile.core.randomness import GeneratorSource
-from voile.federation import Arrays, Client, Fitted, Instruction, Node, NoGuard, Unprotected
-from voile.federation.envelopes import NodeSeal, TakenNumbers
+from voile.federation import Arrays, Client, FitResult, Instruction, Node, NoGuard, Unprotected
 from voile.federation.flower import SuperLinkPlace, node_key, serve
-from voile.federation.responder import NodeLog, Responder
+from voile.federation.responder import NodeLog, NodeSeal, Responder, TakenNumbers
 from voile.privacy.events import PrivacyEvent
 
 
@@ -36,9 +35,9 @@ class SameArithmetic:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         del records, size, source
-        return Fitted({"w": change(instruction.arrays["w"])}, None)
+        return FitResult({"w": change(instruction.arrays["w"])}, None)
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:
         del arrays, given, rows

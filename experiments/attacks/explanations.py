@@ -11,7 +11,7 @@ import numpy as np
 from experiments.lib.attacks.explanation_attacks import background_scores, name_newcomer, name_row
 from experiments.lib.attacks.findings import AttackFinding, OpenRows
 from experiments.private_background.setting import Array, Setting
-from voile.attacks.membership import area_under_curve
+from voile.assess.members_count import area_under_curve
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected, ProtectedUnit, Relation

@@ -22,8 +22,8 @@ from experiments.lib.attacks.gradient_leakage import (
 from experiments.lib.attacks.membership import likelihood_ratios
 from experiments.lib.datasets import loaders
 from experiments.private_background.setting import Array
-from voile.attacks.membership import area_under_curve
-from voile.attacks.training_canaries import GradientRecorder
+from voile.assess.members_count import area_under_curve
+from voile.assess.training_canaries import GradientRecorder
 from voile.attribution import ExactShapley
 from voile.core.guarantee import Relation
 from voile.models import Box, wrap
@@ -48,7 +48,7 @@ class Trained:
     def dutch(cls) -> Trained:
         data = loaders.dutch_census()
         chosen = np.random.default_rng(3).permutation(len(data))[:1_000]
-        return cls(TableRecords.of(data).only(chosen))
+        return cls(TableRecords.from_dataset(data).only(chosen))
 
     @cached_property
     def head(self) -> OutputHead:

@@ -102,7 +102,7 @@ class Case:
 
     @cached_property
     def players(self) -> Players:
-        return Players.of(self.data.schema.feature_names, None)
+        return Players.from_groups(self.data.schema.feature_names, None)
 
     @cached_property
     def columns(self) -> Array:

@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.app.federate.expectation import Attainable, attainable, noise_to_signal
+from voile.app.federate.expectation import AttainableQuality, attainable, noise_to_signal
 from voile.app.federate.kinds import KINDS
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
 from voile.federation import Client, CountingGuard, Node, Rounds, Threads, Unprotected, run_pipeline
-from voile.federation.randomness import SeededSources
+from voile.federation.client import SeededSources
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.tables import TableRecords
 
@@ -47,7 +47,7 @@ class Outcome:
 
     case: str
     pipeline: str
-    attainable: Attainable
+    attainable: AttainableQuality
     noise: dict[str, float]
     figures: dict[str, float]
 
@@ -86,7 +86,7 @@ def divided(name: str, data: Dataset, parties: int, rows: int, epsilon: float) -
 
 def outcome(case: Case, pipeline: str, seed: int) -> Outcome:
     """Train it, as `voile federate` would."""
-    held_out = TableRecords.of(case.held_out)
+    held_out = TableRecords.from_dataset(case.held_out)
     facts = FederationFacts(
         schema=case.held_out.schema,
         sizes=case.sizes,
@@ -99,7 +99,7 @@ def outcome(case: Case, pipeline: str, seed: int) -> Outcome:
             Client(
                 name,
                 len(data),
-                TableRecords.of(data),
+                TableRecords.from_dataset(data),
                 plan.tasks,
                 guard,
                 sources=SeededSources(seed),

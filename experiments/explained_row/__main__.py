@@ -223,7 +223,7 @@ def refined(
 
 
 def over_background(explained: Explanation, epsilon: float) -> tuple[Explanation, ReleasedTotal]:
-    """Values and base with the noise of `PrivateBackgroundShapley` over 1,000 rows, blank one.
+    """Values and base with the noise of `PrivateBackgroundShapley` over 1,000 rows, zero-out.
 
     The prediction is public, the base was released: their difference has the noise of the base.
     """

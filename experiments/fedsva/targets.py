@@ -112,7 +112,7 @@ def charged_rate(runs: Runs, start: Trained) -> list[Figure]:
     data, federated = loaders.adult(), federation(ADULT)
     groups = AttributeGroups.two(data.schema, PRIVATE_FEATURES)
     protected = Protected(ProtectedUnit.COLUMNS, Relation.BLANK_ONE, ADULT, PRIVATE_FEATURES)
-    records = TableRecords.of(data).only(np.arange(federated.rows))
+    records = TableRecords.from_dataset(data).only(np.arange(federated.rows))
     one = replace(
         federated,
         x=federated.x[:1],

@@ -16,7 +16,7 @@ import numpy as np
 from experiments.fedxchain.setting import Case, Change
 from voile.core.randomness import GeneratorSource
 from voile.core.schema import Categories
-from voile.federation import Arrays, Fitted, Instruction, Unprotected
+from voile.federation import Arrays, FitResult, Instruction, Unprotected
 from voile.federation.pipeline import under
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.pipelines.trusted_averaging.tasks import (
@@ -91,8 +91,8 @@ class Poisoned:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
-        fitted: Fitted = self.task.fit(instruction, records, size, source)
+    ) -> FitResult:
+        fitted: FitResult = self.task.fit(instruction, records, size, source)
         if not fitted.kept:
             return replace(
                 fitted, change=_small(self.attack.update(fitted.change, instruction.round))
@@ -101,7 +101,7 @@ class Poisoned:
         bad = _small(self.attack.update(honest, instruction.round))
         kept = {**fitted.kept, **{f"change/{name}": array for name, array in bad.items()}}
         said = one_number(1.0) if self.attack.lies else fitted.kept["accuracy"]
-        return Fitted({"accuracy": said}, fitted.event, {**kept, "accuracy": said})
+        return FitResult({"accuracy": said}, fitted.event, {**kept, "accuracy": said})
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Any:
         return self.task.evaluate(arrays, given, rows)

@@ -112,7 +112,7 @@ class Setting:
 
     def records(self, places: Any) -> TableRecords:
         found = self.table
-        return TableRecords.of(
+        return TableRecords.from_dataset(
             Dataset(self.data, found.schema, found.rows[places], found.labels[places])
         )
 

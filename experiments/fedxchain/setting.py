@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from experiments.lib.datasets.loaders import scikit_learn
 from experiments.lib.datasets.partitions import at_random, by_label, evenly_by_label
+from experiments.lib.forests import train_forests
 from voile import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
@@ -44,7 +45,6 @@ from voile.pipelines.trusted_averaging import (
     shares_of,
     train_trusted,
 )
-from voile.pipelines.trusted_averaging.forests import train_forests
 
 BREAST_CANCER, SYNTHETIC, LARGE = "breast cancer", "synthetic", "synthetic, 20,000 rows"
 LOGISTIC, PERCEPTRON, FOREST = "logistic regression", "perceptron (64, 32)", "random forest"
@@ -102,7 +102,7 @@ class Case:
 
     def records(self, places: NDArray[np.intp]) -> TableRecords:
         found = table(self.data)
-        return TableRecords.of(
+        return TableRecords.from_dataset(
             Dataset(self.data, self.schema, found.rows[places], found.labels[places])
         )
 
@@ -265,7 +265,7 @@ def averaged(
     members = clients_of(case, {STAGE: task}, change, draws=case.seed)
     rounds = Rounds(Threads(members), case.facts.sizes, source=Seeded(case.seed))
     result = rounds.run(stage, task.start(0), unprotected=Unprotected(case.measured, "held out"))
-    model = NetworkModel.of(case.schema, OutputHead.of_label(case.schema), result.arrays)
+    model = NetworkModel.from_arrays(case.schema, OutputHead.of_label(case.schema), result.arrays)
     return outcome(case, model, [f["accuracy"] for f in result.figures], None, change)
 
 
@@ -285,7 +285,7 @@ def outcome(
     change: Change,
 ) -> Outcome:
     said = model.predict(case.measured.rows).argmax(axis=1)
-    shares = shares_of(ImportanceDesign.over(case.schema, case.compared.rows).strengths(model))
+    shares = shares_of(ImportanceDesign.from_rows(case.schema, case.compared.rows).strengths(model))
     found = Outcome(
         tuple(accuracy),
         macro_f1(said, case.measured.labels),

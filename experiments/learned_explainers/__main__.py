@@ -25,9 +25,9 @@ from voile.attribution.fastshap import (
     Quality,
     distil,
     exact_values,
-    quality,
     train_explainer,
 )
+from voile.attribution.fastshap.checking import quality
 from voile.core.randomness import Seeded
 from voile.evaluation import cosine_similarity, r_squared
 

@@ -4,7 +4,7 @@
 
 How near are released values to the same values without noise? 500 explained rows over 1,000
 background rows from beginning to end; 200 of them over backgrounds of 100 to 3,000 rows; for each
-explanation (epsilon, 1e-5), blank one and replace one. Beside it: a synthetic background that is
+explanation (epsilon, 1e-5), zero-out and replace one. Beside it: a synthetic background that is
 paid for once, importance over 10,000 private rows, and what the bound saves against adding up the
 bounds of single features. Draws docs/private-background.png.
 """

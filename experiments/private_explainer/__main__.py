@@ -21,7 +21,7 @@ from voile.pipelines.private_explainer import (
     BLACK_BOX,
     SURROGATE,
     PipelinePlan,
-    Spent,
+    StageSpending,
     separate_budgets,
     split_total,
 )
@@ -85,13 +85,13 @@ def main() -> None:
 
 
 def _as_published(split: Split) -> PipelinePlan:
-    budgets = dict.fromkeys((BLACK_BOX, SURROGATE), Spent(1.0, 1e-3))
+    budgets = dict.fromkeys((BLACK_BOX, SURROGATE), StageSpending(1.0, 1e-3))
     return separate_budgets(split.facts, budgets, training=TRAINING, seed=split.seed)
 
 
 def _by_the_rule(split: Split) -> PipelinePlan:
     """Settings as a function of public facts, chosen on Adult and generated data."""
-    budgets = dict.fromkeys((BLACK_BOX, SURROGATE), Spent(1.0, 1e-3))
+    budgets = dict.fromkeys((BLACK_BOX, SURROGATE), StageSpending(1.0, 1e-3))
     return separate_budgets(split.facts, budgets, seed=split.seed)
 
 

@@ -20,13 +20,13 @@ from voile.federation import (
     CountingGuard,
     Node,
     NoGuard,
+    ProgressEvent,
     Rounds,
     SeededSources,
-    Seen,
     Threads,
     Unprotected,
 )
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.pipelines.objectives import Imitate
 from voile.pipelines.private_explainer import (
     BLACK_BOX,
@@ -68,8 +68,8 @@ class Split:
         train, test = order[:TRAINING_CLIENTS], order[TRAINING_CLIENTS:]
         held_out = np.concatenate([clients[name] for name in test])
         return cls(
-            {name: TableRecords.of(data.take(clients[name])) for name in sorted(train)},
-            TableRecords.of(data.take(held_out)),
+            {name: TableRecords.from_dataset(data.take(clients[name])) for name in sorted(train)},
+            TableRecords.from_dataset(data.take(held_out)),
             seed,
         )
 
@@ -94,7 +94,7 @@ class Split:
         return self.held_out.rows[chosen]
 
     def trained(
-        self, plan: PipelinePlan, progress: Callable[[Seen], None] = lambda _: None
+        self, plan: PipelinePlan, progress: Callable[[ProgressEvent], None] = lambda _: None
     ) -> PrivateExplainer:
         """Seeded, hence repeatable, hence without a guarantee."""
         rounds = self._rounds(plan.tasks, CountingGuard(CAP), progress=progress)
@@ -110,7 +110,7 @@ class Split:
         longer = replace(task, training=replace(task.training, rate=0.005, cooling=0.85))
         stage = replace(stage, task=longer, rounds=12, clients_per_round=8, participations=12)
         rounds = self._rounds({SURROGATE: longer}, NoGuard())
-        given = named(BLACK_BOX, found.results[BLACK_BOX].arrays)
+        given = name_arrays(BLACK_BOX, found.results[BLACK_BOX].arrays)
         arrays = rounds.run(stage, longer.start(self.seed), given=given).arrays
         objective = found.plan.objectives[SURROGATE]
         assert isinstance(objective, Imitate)
@@ -139,7 +139,7 @@ def parts_of_the_time(split: Split) -> dict[str, float]:
         now = time.process_time()
         taken[what], begin = now - begin, now
 
-    def stage_over(seen: Seen) -> None:
+    def stage_over(seen: ProgressEvent) -> None:
         if seen.done and seen.round == seen.rounds:
             lap(f"{seen.stage}, {seen.rounds} rounds of {seen.asked} clients")
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from experiments.lib.datasets.catalogue import SOURCES
 from voile import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Domain, Feature, Label, Numbers, RawColumn, Schema
-from voile.datasets.parquet_files import parquet_columns
+from voile.datasets.tables import parquet_columns
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier, zcdp_budget
-from voile.release.made_once import paid_artefact
+from voile.release.one_time import paid_artefact
 from voile.release.statistics import (
     LabelledRecords,
     PrivateCalibrationTable,

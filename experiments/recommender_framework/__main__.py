@@ -3,7 +3,7 @@
     python -m experiments.recommender_framework [--quick] [--runs N]
 
 Tables 6 to 8 in layout, and the attacks. Every run has a fresh split (80/20 for each user, every
-rating positive), delta = 1e-6, unit user, blank one; the budget by the frozen rule; noise of the
+rating positive), delta = 1e-6, unit user, zero-out; the budget by the frozen rule; noise of the
 moments and of ratings from the exact sampler. Runs are kept in `recommender_framework.runs/` while
 it works: stopped and started again it goes on. `--quick` is MovieLens 100K with three runs and
 fewer coins, and writes nothing into `results/`. What takes long and varies little is not in every

@@ -49,7 +49,7 @@ from voile.recommenders import (
     steps_within,
 )
 from voile.recommenders.explaining import recommended
-from voile.release.made_once import paid_artefact
+from voile.release.one_time import paid_artefact
 from voile.training.private import PrivateSteps
 
 DELTA = 1e-6
@@ -226,7 +226,13 @@ class OneRun:
                 rate=rate,
             )
             made = paid_artefact(release, "experiment", _Unpublished(release))
-            model = network_recommender(release, made)
+            model = network_recommender(
+                kind,
+                made,
+                catalogue=split.given.catalogue,
+                chosen=moments.popularity,
+                head=budget.head,
+            )
             self._judge(found, f"ε = {epsilon:g}, {name}", model, split, full_only=True)
 
     def _judge(

@@ -98,14 +98,23 @@ def _plan(federation: Federation) -> Any:
 def _box(federation: Federation, plan: Any, seed: int) -> NetworkModel:
     """The first stage, which trains what is explained, from the same parameters each time."""
     clients = [
-        Client(name, len(data), TableRecords.of(data), plan.tasks, NoGuard(), SeededSources(seed))
+        Client(
+            name,
+            len(data),
+            TableRecords.from_dataset(data),
+            plan.tasks,
+            NoGuard(),
+            SeededSources(seed),
+        )
         for name, data in federation.parties.items()
     ]
     transport = Threads([Node(client) for client in clients], at_once=1)
     stage = plan.stages[0]
     rounds = Rounds(transport, plan.facts.sizes, source=Seeded(seed))
     arrays = rounds.run(stage, plan.start(stage.name)).arrays
-    return NetworkModel.of(federation.schema, plan.objectives[stage.name].output_head, arrays)
+    return NetworkModel.from_arrays(
+        federation.schema, plan.objectives[stage.name].output_head, arrays
+    )
 
 
 def _values(box: NetworkModel, federation: Federation) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from voile._version import __version__
+from voile.core import rendering as _rendering
 
 TYPE_CHECKING = False  # `typing` takes as long as Python itself: Ctrl-C would be caught too late
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ _HOME = {
     "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
 }
+
+
+for _kind, _view in {
+    "budget page": "voile.views.pages:budget_html",
+    "exact trust": "voile.views.reports:trust_html",
+    "explanation": "voile.views.pages:explanation_html",
+    "person page": "voile.views.pages:person_html",
+    "picture of released explanation": "voile.views.pages:explained_picture",
+    "recommendation page": "voile.views.pages:recommendation_html",
+    "released explanation": "voile.views.pages:released_html",
+    "report": "voile.views.reports:report_html",
+}.items():
+    _rendering.register(_kind, _view)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from tests.protecting import explained_row_of, row_of
 from tests.unit.recommenders import examples as shops
 from tests.unit.release.statistics import examples as statistics
-from voile.attacks.members_count import OpenThreshold, PrivateMembersCount
+from voile.assess.members_count import OpenThreshold, PrivateMembersCount
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -332,7 +332,7 @@ def members_count(
     """Of forty people, about half of whom have the label that the network expects."""
     network = perceptron(len(LABELLED.column_names), (), 2, np.random.default_rng(0))
     network.layers[-1].bias[:] = (0.0, 1.0)
-    model = NetworkModel.of(LABELLED, OutputHead.of_label(LABELLED), arrays_of(network))
+    model = NetworkModel.from_arrays(LABELLED, OutputHead.of_label(LABELLED), arrays_of(network))
     labels = PEOPLE[:, 1] if labels is None else labels
     members = TableRecords(LABELLED, LABELLED.clamp(PEOPLE), labels, np.isnan(PEOPLE[:, 0]))
     return PrivateMembersCount(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.secure_aggregation.parties import refusal
+from tests.unit.federation.secure_aggregation.parties import refusal
 from voile.federation import AttemptsOnDisk
-from voile.secure_aggregation import Attempt, AttemptsInMemory, AttemptStore
+from voile.federation.secure_aggregation import Attempt, AttemptsInMemory, AttemptStore
 
 STORES: dict[str, Callable[[Path], AttemptStore]] = {
     "in memory": lambda _: AttemptsInMemory(),

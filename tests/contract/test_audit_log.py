@@ -22,7 +22,7 @@ from tests.unit.records.audit_log.examples import (
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.records.audit_log import (
     PART,
-    Appended,
+    AppendedRecord,
     AuditLog,
     CheckpointAcceptedRecord,
     KeyChange,
@@ -36,7 +36,7 @@ from voile.records.audit_log import (
     rotate,
     verify_receipt,
 )
-from voile.records.audit_log.log import CHECKPOINTS, HEADS, LEAVES, PublishedCheckpoint
+from voile.records.audit_log.log import CHECKPOINTS, HEADS, LEAVES, PublishedRow
 from voile.records.audit_log.merkle import is_consistent, is_included, leaf_hash
 from voile.records.audit_log.notes import Checkpoint, Note
 from voile.records.audit_log.publishing import all_records, check_stored, latest_checkpoint
@@ -78,7 +78,7 @@ class TestLog:
     def test_an_append_says_where_the_record_went(self, storage: Storage, log: AuditLog) -> None:
         for number in range(5):
             record = release(number)
-            expected = Appended(number, leaf_hash(canonical_bytes(record)))
+            expected = AppendedRecord(number, leaf_hash(canonical_bytes(record)))
             assert storage.submit(lambda t, r=record: log.append(t, r)) == expected  # type: ignore[misc]
 
     def test_records_come_back_in_order_and_by_page(self, storage: Storage, log: AuditLog) -> None:
@@ -398,7 +398,7 @@ class TestALostCopy:
     ) -> None:
         keeper, known = signed_once(storage, log, tmp_path)
         keeper = replace(keeper, signer=signer)
-        with pytest.raises(InvalidInput, match="is here"):
+        with pytest.raises(InvalidInput, match="is not lost"):
             keeper.accept(storage, "why not")
         before = storage.submit(log.head)
         keeper.copy.unlink()
@@ -420,7 +420,7 @@ class TestALostCopy:
             keeper.accept(storage, "why not")
         append(storage, log, 5)
         other = bytes(SmallLog.of([release(n) for n in range(9)]).note(9))
-        storage.submit(lambda t: t.insert(CHECKPOINTS, PublishedCheckpoint(9, other)))
+        storage.submit(lambda t: t.insert(CHECKPOINTS, PublishedRow(9, other)))
         with pytest.raises(VerificationFailed, match="nothing was accepted"):
             keeper.accept(storage, "why not")
         assert not keeper.copy.exists()

@@ -50,14 +50,13 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
 from voile.app.commands.train import Train
-from voile.app.commands.workspace import RunDemo, Start
-from voile.app.demo import Beside, Demo
-from voile.attacks.assessment import Assessed, Verdict
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
+from voile.app.demo import Demo, NetworkComparison
+from voile.assess.assessment import AssessedClaim, Verdict
 from voile.cli import commands as door
 from voile.core.errors import VerificationFailed
-from voile.pipelines.private_explainer.plan import Spent
+from voile.pipelines.private_explainer.plan import StageSpending
 
 __all__ = ["prepared"]
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -169,6 +168,13 @@ CASES: Final[Mapping[str, Case]] = {
         ),
         "explain",
     ),
+    "explain, by a method": Case(
+        Explain.read({**ASKED, **FREE, "protect": "training", "account": None, "method": "lime"}),
+        "explain",
+    ),
+    "explain, by a method without a bound": Case(
+        Explain.read({**ASKED, "epsilon": 0.4, "method": "lime"}), "explain", refused="Refused"
+    ),
     "explain, over budget": Case(
         Explain.read({**ASKED, "epsilon": 9.0}), "explain", refused="BudgetExceeded"
     ),
@@ -179,6 +185,21 @@ CASES: Final[Mapping[str, Case]] = {
         TrainRecommender.read({**TRAIN, "epsilon": 1.0, "delta": 1e-6, "folder": "again"}),
         "recommend train",
         "shop",
+    ),
+    "train another recommender of the same moments": Case(
+        TrainRecommender.read(
+            {**TRAIN, "epsilon": 2.0, "delta": 1e-6, "folder": "factors", "model": "mf"}
+        ),
+        "recommend train",
+        "shop",
+    ),
+    "train a network from an account that cannot hold it": Case(
+        TrainRecommender.read(
+            {**TRAIN, "epsilon": 1.0, "delta": 1e-6, "folder": "network", "model": "ncf"}
+        ),
+        "recommend train",
+        "shop",
+        refused="Refused",
     ),
     "train a recommender, over budget": Case(
         TrainRecommender.read({**TRAIN, "epsilon": 9.0, "delta": 1e-6, "folder": "dear"}),
@@ -215,11 +236,11 @@ CASES: Final[Mapping[str, Case]] = {
         "people",
     ),
     "recommend": Case(
-        Recommend.read({**TRAINED, "user": "7", "count": 3}), "recommend recommend", "shop"
+        Recommend.read({**TRAINED, "user": "7", "count": 3}), "recommend list", "shop"
     ),
     "explain a recommendation": Case(
         ExplainRecommendation.read(
-            {**TRAINED, "user": "7", "to": "others", "by_what": "genre", "account": "users"}
+            {**TRAINED, "user": "7", "audience": "others", "group_by": "genre", "account": "users"}
             | {"epsilon": 0.5, "top": 1}
         ),
         "recommend explain",
@@ -227,7 +248,7 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "explain a recommendation, refused": Case(
         ExplainRecommendation.read(
-            {**TRAINED, "user": "7", "to": "others", "account": "users", "epsilon": 0.5}
+            {**TRAINED, "user": "7", "audience": "others", "account": "users", "epsilon": 0.5}
         ),
         "recommend explain",
         "shop",
@@ -522,14 +543,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VOILE_RPC", raising=False)
 
 
-def _refuted(rehearsals: Sequence[Any], **_: object) -> tuple[Assessed, ...]:
+def _refuted(trials: Sequence[Any], **_: object) -> tuple[AssessedClaim, ...]:
     found: tuple[Any, ...] = (0.5, 1e-5, Verdict.REFUTED, 9, 2e3, 1e3, 0.2, 4)
-    return tuple(Assessed(each.name, each.event, *found) for each in rehearsals)
+    return tuple(AssessedClaim(each.name, each.event, *found) for each in trials)
 
 
 def _demo(output: Path, *, rows_per_hospital: int, **_: object) -> Demo:
     output.mkdir()
-    figure, spent = Beside(0.0, 0.0), Spent(1.0, 1e-5)
+    figure, spent = NetworkComparison(0.0, 0.0), StageSpending(1.0, 1e-5)
     return Demo(
         *(output, output / "report.html", figure, figure, figure, spent, spent, 0),
         *({"city": rows_per_hospital}, output / "e", output / "p", output / "r"),

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.protecting import row_of
-from tests.unit.secure_aggregation.parties import refusal
-from voile.app.federate.books import ClientBooks, Promise
-from voile.app.federate.rounds import PART
+from tests.unit.federation.secure_aggregation.parties import refusal
+from voile.app.federate.books import PART, ClientBooks, Promise
 from voile.federation import AnnouncedRound, ChainGuard, KeptRounds
 from voile.federation.chain import first_link, next_link
 from voile.records.audit_log import RoundShownRecord, decode_record

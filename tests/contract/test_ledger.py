@@ -37,15 +37,15 @@ from voile.privacy.events import (
 )
 from voile.records.ledger import (
     PART,
-    Adaptive,
+    AdaptiveSpending,
     Charge,
+    ChargedAnswer,
     Children,
     Ledger,
     NamedRecord,
-    Planned,
+    PlannedSpending,
     PublicInput,
     Question,
-    Settled,
     WholeDataset,
     forecast,
     how_many,
@@ -85,7 +85,7 @@ class TestOneAccount:
     def test_it_grants_what_the_filter_grants_to_the_last_bit(
         self, books: Books, orders: tuple[float, ...], event: PrivacyEvent
     ) -> None:
-        books.open(spending=Adaptive(orders))
+        books.open(spending=AdaptiveSpending(orders))
         twin: ZeroConcentratedFilter | RenyiFilter = (
             RenyiFilter(1.0, 1e-5, orders) if orders else ZeroConcentratedFilter(1.0, 1e-5)
         )
@@ -216,13 +216,13 @@ class TestBadInput:
     def test_what_does_not_match_is_not_charged(
         self, books: Books, part: str, changes: dict[str, object]
     ) -> None:
-        books.open(spending=Adaptive((16.0,)))
+        books.open(spending=AdaptiveSpending((16.0,)))
         with pytest.raises(Refused, match=f"is for the {part} "):
             books.charge(**changes)  # type: ignore[arg-type]
         assert not any(books.spent("clinic"))
 
     def test_an_event_of_another_relation_is_not_charged(self, books: Books) -> None:
-        books.open(spending=Adaptive((16.0,)))
+        books.open(spending=AdaptiveSpending((16.0,)))
         with pytest.raises(InvalidInput, match="is for"):
             books.charge(event=replace(SAMPLED, relation=Relation.REPLACE_ONE))
         assert not any(books.spent("clinic"))
@@ -260,7 +260,7 @@ class TestBadInput:
 
     def test_orders_that_could_never_grant_anything(self, books: Books) -> None:
         with pytest.raises(InvalidInput, match="nothing fits"):
-            books.open(spending=Adaptive((2.0, 4.0)))
+            books.open(spending=AdaptiveSpending((2.0, 4.0)))
 
     def test_an_explained_row_is_not_blanked(self) -> None:
         with pytest.raises(Refused, match="replace one"):
@@ -365,7 +365,7 @@ class TestTrees:
         books.open("north", parent="wards", epsilon=budgets["north"])
         granted = fill(books, "north", Gaussian(10.0))
         assert granted == ZeroConcentratedFilter(0.5, 1e-5).how_many(Gaussian(10.0))
-        with pytest.raises(BudgetExceeded, match=f"budget of '{short}'"):
+        with pytest.raises(BudgetExceeded, match=f"is left in account '{short}'"):
             books.charge("north", Gaussian(10.0))
         for name in budgets:
             assert books.spent(name)[0] == pytest.approx(granted / 200)
@@ -387,7 +387,7 @@ class TestTrees:
         for changes in (
             {"unit": ProtectedUnit.USER},
             {"relation": Relation.REPLACE_ONE},
-            {"spending": Adaptive((8.0,))},
+            {"spending": AdaptiveSpending((8.0,))},
         ):
             with pytest.raises(InvalidInput, match="share the"):
                 books.open("child", parent="clinic", **changes)
@@ -413,29 +413,31 @@ class TestPlans:
     EVENTS = (Repeated(Gaussian(20.0), 3), Laplace(30.0))
 
     def test_only_parts_that_are_left_are_granted(self, books: Books) -> None:
-        books.open(spending=Planned(self.EVENTS))
+        books.open(spending=PlannedSpending(self.EVENTS))
         books.charge(event=Laplace(30.0))
         books.charge(event=Gaussian(20.0))
         books.charge(event=Repeated(Gaussian(20.0), 2))
         for event in (Laplace(30.0), Gaussian(20.0), Gaussian(21.0)):
-            with pytest.raises(BudgetExceeded, match="plan of 'clinic'"):
+            with pytest.raises(
+                BudgetExceeded, match="account 'clinic' was opened for a fixed list"
+            ):
                 books.charge(event=event)
         assert books.problems() == []
 
     def test_a_composed_charge_is_taken_whole_or_not_at_all(self, books: Books) -> None:
-        books.open(spending=Planned(self.EVENTS))
+        books.open(spending=PlannedSpending(self.EVENTS))
         with pytest.raises(BudgetExceeded):
             books.charge(event=Composed((Laplace(30.0), Gaussian(21.0))))
         books.charge(event=Composed((Laplace(30.0), Gaussian(20.0))))
 
     def test_a_plan_beyond_its_total_is_not_opened(self, books: Books) -> None:
-        with pytest.raises(BudgetExceeded, match="the plan needs"):
-            books.open(spending=Planned((Repeated(Gaussian(2.0), 30),)))
+        with pytest.raises(BudgetExceeded, match="this plan needs"):
+            books.open(spending=PlannedSpending((Repeated(Gaussian(2.0), 30),)))
         books.open()
 
     def test_it_is_charged_whole_to_the_filter_above(self, books: Books) -> None:
         books.open("clinic")
-        books.open("study", parent="clinic", spending=Planned(self.EVENTS))
+        books.open("study", parent="clinic", spending=PlannedSpending(self.EVENTS))
         paid = books.spent("clinic")
         assert paid[0] == pytest.approx(3 / 800 + 1 / 1800)
         books.charge("study", Gaussian(20.0))
@@ -444,8 +446,8 @@ class TestPlans:
 
     def test_a_filter_that_cannot_afford_the_plan_refuses_it(self, books: Books) -> None:
         books.open("clinic", epsilon=0.1)
-        with pytest.raises(BudgetExceeded, match="budget of 'clinic'"):
-            books.open("study", parent="clinic", spending=Planned(self.EVENTS))
+        with pytest.raises(BudgetExceeded, match="is left in account 'clinic'"):
+            books.open("study", parent="clinic", spending=PlannedSpending(self.EVENTS))
         with pytest.raises(InvalidInput, match="no account"):
             books.charge("study", Gaussian(20.0))
         assert books.problems() == []
@@ -453,23 +455,23 @@ class TestPlans:
     def test_the_filters_measure_must_hold_the_plan(self, books: Books) -> None:
         books.open("clinic")
         with pytest.raises(Refused, match="no finite rho"):
-            books.open("study", parent="clinic", spending=Planned((Repeated(SAMPLED, 3),)))
+            books.open("study", parent="clinic", spending=PlannedSpending((Repeated(SAMPLED, 3),)))
 
     def test_nothing_is_opened_below_a_plan(self, books: Books) -> None:
-        books.open("clinic", spending=Planned(self.EVENTS))
-        with pytest.raises(Refused, match="complete list"):
+        books.open("clinic", spending=PlannedSpending(self.EVENTS))
+        with pytest.raises(Refused, match="is a fixed plan"):
             books.open("ada", parent="clinic")
 
     def test_plans_side_by_side_cost_the_larger_one(self, books: Books) -> None:
         books.open("clinic", children=Children.PARALLEL)
-        books.open("north", parent="clinic", spending=Planned((Gaussian(10.0),)))
-        books.open("south", parent="clinic", spending=Planned((Gaussian(20.0),)))
+        books.open("north", parent="clinic", spending=PlannedSpending((Gaussian(10.0),)))
+        books.open("south", parent="clinic", spending=PlannedSpending((Gaussian(20.0),)))
         assert books.spent("clinic")[0] == pytest.approx(1 / 200)
         assert books.problems() == []
 
     def test_a_renewed_plan_is_paid_for_again(self, books: Books) -> None:
         books.open("clinic")
-        books.open("study", parent="clinic", spending=Planned(self.EVENTS))
+        books.open("study", parent="clinic", spending=PlannedSpending(self.EVENTS))
         books.charge("study", Laplace(30.0))
         paid = books.spent("clinic")[0]
         books.renew("study")
@@ -589,10 +591,10 @@ def settle(
     caller: str = "ada",
     fresh: bool = False,
     **changes: object,
-) -> Settled:
-    def command(t: Transaction) -> Settled:
+) -> ChargedAnswer:
+    def command(t: Transaction) -> ChargedAnswer:
         account = books.ledger.account(t, asked_.account)
-        asked = KEY.asked(asked_, account, caller)
+        asked = KEY.digest_question(asked_, account, caller)
         request: Charge = charge(
             asked_.account,
             query=asked.digest,
@@ -699,7 +701,7 @@ class TestReplay:
     def test_a_charge_for_another_question_is_refused(self, books: Books) -> None:
         books.open()
         account = books.storage.submit(lambda t: books.ledger.account(t, "clinic"))
-        asked = KEY.asked(question(), account, "ada")
+        asked = KEY.digest_question(question(), account, "ada")
         for request in (charge(), charge(query=asked.digest, caller="eve")):
             with pytest.raises(InvalidInput, match="not for the question"):
                 books.storage.submit(
@@ -768,9 +770,9 @@ def checked(books: Books) -> list[str]:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (Adaptive(), Planned((CHEAP, CHEAP))),
-        (Planned((CHEAP, Laplace(50.0))), Planned((CHEAP, CHEAP, Laplace(60.0)))),
-        (Planned((CHEAP,)), Adaptive((32.0, 64.0))),
+        (AdaptiveSpending(), PlannedSpending((CHEAP, CHEAP))),
+        (PlannedSpending((CHEAP, Laplace(50.0))), PlannedSpending((CHEAP, CHEAP, Laplace(60.0)))),
+        (PlannedSpending((CHEAP,)), AdaptiveSpending((32.0, 64.0))),
     ],
 )
 def test_an_unused_account_is_opened_again_under_other_terms(
@@ -795,7 +797,7 @@ def test_what_was_charged_renewed_or_has_accounts_below_keeps_its_terms(books: B
     books.open("below", dataset="c", parent="above")
     books.open("fresh", dataset="d")
     for name, dataset in (("charged", "a"), ("renewed", "b"), ("above", "c"), ("below", "c")):
-        with pytest.raises(Refused, match="gets no other terms"):
+        with pytest.raises(Refused, match="cannot get new terms"):
             reopen(books, name, dataset=dataset, epsilon=9.0)
     for other in ({"dataset": "e"}, {"dataset": "d", "unit": ProtectedUnit.USER}):
         with pytest.raises(Refused, match="the same unit of the same data set"):

@@ -24,7 +24,7 @@ from voile.attribution.players import Players
 from voile.core.digest_names import frozen_name
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.models import Box, digest_of, digests, wrap
-from voile.pipelines.tables import NetworkModel, OfNetworkModel, OutputHead
+from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
 from voile.recommenders import Catalogue, LinearRecommender
 from voile.training import Head, Identity, Perceptron, Sigmoid, Softmax, with_arrays
 
@@ -63,7 +63,9 @@ def surrogate(head: Head) -> Surrogate:
     schema = clinic()
     encoding, names = Encoding.around_defaults(schema), schema.feature_names
     inner = network(encoding.width + len(names), 2)
-    return Surrogate(encoding, Players.of(names, None), head, inner, names, ("0", "1"), schema)
+    return Surrogate(
+        encoding, Players.from_groups(names, None), head, inner, names, ("0", "1"), schema
+    )
 
 
 def network_model() -> NetworkModel:
@@ -89,7 +91,7 @@ CASES: dict[str, Callable[[], str]] = {
     "surrogate of numbers": lambda: surrogate(Identity(PAIR, PAIR + 1)).digest,
     "surrogate of an own head": lambda: surrogate(OwnSoftmax()).digest,
     "network model": lambda: network_model().digest,
-    "network model as a callable": lambda: wrap(OfNetworkModel(network_model())).digest,
+    "network model as a callable": lambda: wrap(NetworkModelForward(network_model())).digest,
     "linear model": lambda: digest_of(linear()),
     "own class around a surrogate": lambda: wrap(Scoring(surrogate(Softmax()))).digest,
     "own class around a network model": lambda: wrap(Scoring(network_model())).digest,

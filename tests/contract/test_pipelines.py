@@ -8,17 +8,17 @@ from typing import TypeAlias
 import pytest
 
 from tests.protecting import row_of
-from tests.unit.secure_aggregation.parties import identities
+from tests.unit.federation.secure_aggregation.parties import identities
 from voile.core.guarantee import Adversary, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.federation import Pipeline, SecureSum
 from voile.federation.arrays import shapes_of
+from voile.federation.secure_aggregation import HonestButCurious
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import plan_logistic_regression
 from voile.pipelines.private_explainer import Facts, split_total
 from voile.pipelines.trusted_averaging import plan_trusted_averaging
 from voile.privacy.accounting import Plan
-from voile.secure_aggregation import HonestButCurious
 
 EPSILON, DELTA, ROUNDS, CAP = 1.5, 1e-5, 4, 2
 SIZES = {"north": 300, "south": 500, "west": 90, "east": 2_000}

@@ -125,7 +125,7 @@ class TestDatabase:
         assert not np.array_equal(again.values[2], first.values[2])
 
     def test_a_new_charge_goes_on_top(self, run: Run) -> None:
-        said = run(*BACKGROUND, "--fresh", "--output", "new.voile")
+        said = run(*BACKGROUND, "--redraw", "--output", "new.voile")
         assert not said["replayed"]
         assert said["records"] == [13]
         assert run("audit", "verify", "new.tlog-proof", "--answer", "new.voile")["verified"]

@@ -13,7 +13,7 @@ from tests.unit.app.budget_examples import RULES, House
 from tests.unit.records.audit_log.examples import LOG_KEY
 from voile.app.budget import open_budget, renew_budget
 from voile.app.explain import (
-    OnRecord,
+    LoggedAnswer,
     ReleaseService,
     RowsToExplain,
     paid_clusters,
@@ -55,7 +55,7 @@ def open_payer(house: House, protected: Protected) -> None:
     open_budget(vault.storage, vault.ledger, vault.log, opening, caller="custodian")
 
 
-def check(receipt: Receipt, entry: OnRecord) -> None:
+def check(receipt: Receipt, entry: LoggedAnswer) -> None:
     report = verify_receipt(bytes(receipt), RULES, query=entry.question, answer=entry.answer)
     assert report.verified, report.failed
     opened = [step.outcome for step in report.steps if step.name in ("query", "answer")]
@@ -120,6 +120,6 @@ def test_what_is_no_charge_or_no_free_call_is_refused(place: str, tmp_path: Path
     case = CASES["post-processed, public"]
     called = house.service.answer(case.build(), case.rows, caller="analyst")
     house.vault.place.replay_key.unlink()
-    with pytest.raises(InvalidInput, match="the replay key is not here"):
+    with pytest.raises(InvalidInput, match="replay key not found"):
         signing(house).receipt_of_call(called.records[0])
     house.storage.close()

@@ -21,7 +21,7 @@ from voile.privacy import events
 from voile.privacy.accounting import Basic, PrivacyLoss, ZeroConcentrated
 from voile.release import Release
 from voile.release.contract import parameters
-from voile.release.made_once import MadeOnce
+from voile.release.one_time import OneTimeArtefact
 
 EXPLANATIONS, MADE = CASES | ABOUT_USERS, ARTEFACTS | COUNTS | ITEM_SIDE
 ALL = EXPLANATIONS | MADE
@@ -177,7 +177,7 @@ def test_a_draw_can_be_kept(case: Case, tmp_path: Path) -> None:
 def test_an_artefact_states_what_it_costs_and_promises_and_is_not_taken_unpaid(case: Case) -> None:
     release = case.build()
     made = release.draw(case.rows)
-    assert isinstance(made, MadeOnce)
+    assert isinstance(made, OneTimeArtefact)
     assert case.rows is None
     assert made.event == release.cost(1)
     assert made.charge is None

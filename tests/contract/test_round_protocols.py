@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.unit.federation.secret_toys import Falling, Moves, member
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.federation.toys import START, Odd, Pull, client, honest, stage
-from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused
 from voile.federation import (
     CoordinateMedian,
@@ -29,8 +29,8 @@ from voile.federation.arrays import shapes_of
 from voile.federation.chain import link_before
 from voile.federation.history import event_as_text
 from voile.federation.round_protocol import Agreed, RoundCall, RoundResult
+from voile.federation.secure_aggregation import ActiveServer, HonestButCurious
 from voile.federation.transport import NodeReply
-from voile.secure_aggregation import ActiveServer, HonestButCurious
 
 EVENT = event_as_text(Pull().cost(40))
 SHAPES = shapes_of(START)

@@ -24,11 +24,11 @@ from voile.federation import (
     TrimmedMean,
 )
 from voile.federation.aggregators import CentredClipping, FedYogi, LevelAvg
+from voile.federation.secure_aggregation import ActiveServer, HonestButCurious, Sparse
+from voile.federation.secure_aggregation.signed import SERVER
+from voile.federation.secure_aggregation.threat_models import Complete
 from voile.pipelines.trusted_averaging.protocol import Total, TrustedRound
 from voile.pipelines.trusted_averaging.trust import DivergenceMeasure, TrustRule
-from voile.secure_aggregation import ActiveServer, HonestButCurious, Sparse
-from voile.secure_aggregation.graphs import Complete
-from voile.secure_aggregation.signed import SERVER
 
 SIZES = dict.fromkeys("abcdefghij", 40)
 KEYS = {name: name[0].encode() * 32 for name in (*SIZES, SERVER)}

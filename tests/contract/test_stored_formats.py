@@ -24,7 +24,7 @@ from tests.unit.records.ledger.examples import DATASET, Books
 from voile.app.budget import opened_record
 from voile.app.explain import (
     Answer,
-    Drawn,
+    NoisyAnswer,
     ReleaseService,
     Request,
     paid_clusters,
@@ -37,7 +37,7 @@ from voile.records.audit_log import BudgetOpenedRecord
 from voile.records.audit_log.digests import explanation_bytes, explanation_rows, guarantees_digest
 from voile.records.audit_log.records import canonical_bytes, decode_record
 from voile.records.ledger.event_text import event_text
-from voile.records.ledger.opening import Done
+from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.tables import ACCOUNTS, BALANCES, CHILDREN, DATASETS, ENTRIES, PLAN_PARTS
 from voile.records.ledger.tree import row_from
 from voile.records.storage import Table, Transaction
@@ -84,7 +84,11 @@ def test_its_guarantees_are_written_and_printed_as_before(name: str) -> None:
     )
     same = [replace(new, epsilon=old.epsilon) for new, old in zip(promised, stored, strict=True)]
     assert same == stored
-    assert [str(guarantee) for guarantee in promised] == before["printed"]
+    # The tag in files is "blank one"; people read "zero-out".
+    printed = [
+        text.replace(", blank one, against", ", zero-out, against") for text in before["printed"]
+    ]
+    assert [str(guarantee) for guarantee in promised] == printed
 
 
 def test_an_explanation_file_has_the_same_bytes(tmp_path: Path) -> None:
@@ -115,7 +119,7 @@ def test_an_artefact_is_asked_for_and_charged_as_before(
     answer = ReleaseService.answer_request
 
     def answered(
-        service: ReleaseService, request: Request, draw: Callable[[], Drawn], **given: Any
+        service: ReleaseService, request: Request, draw: Callable[[], NoisyAnswer], **given: Any
     ) -> Answer:
         asked.append(request)
         return answer(service, request, draw, **given)
@@ -160,7 +164,8 @@ def test_notes_that_were_texts_are_known_again(tmp_path: Path) -> None:
     path = _FOLDER / "notes.voile"
     loaded = Explanation.load(path)
     known = {note for note in loaded.notes if isinstance(note, KnownNote)}
-    assert known == set(KnownNote) - {KnownNote.ABSOLUTE}  # which is younger than the file
+    younger = {KnownNote.ABSOLUTE, KnownNote.NOT_ADDITIVE}  # than the file
+    assert known == set(KnownNote) - younger
     assert all(map(loaded.carries, known))
     assert loaded.notes[0] == "public reference rows"
     assert loaded.notes[3] == RowNote("tolerance not reached", (1,))
@@ -193,7 +198,7 @@ def test_accounts_are_opened_on_record_as_before() -> None:
         record = decode_record(text.encode())
         assert isinstance(record, BudgetOpenedRecord)
         account = accounts[record.account]
-        done = Done(account, "", 0, (), account.opened, ())
+        done = AccountChange(account, "", 0, (), account.opened, ())
         assert canonical_bytes(opened_record(done)).decode() == text
 
 

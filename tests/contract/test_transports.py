@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.federation.couriers import LocalCourier
 from tests.unit.federation.secret_toys import AGREED, protocol, secret_nodes, secret_stage
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.federation.toys import START, Odd, client, honest
-from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused
 from voile.federation import (
     Closing,
@@ -23,10 +23,9 @@ from voile.federation import (
     Threads,
     Transport,
 )
-from voile.federation.envelopes import NodeSeal, SignedByServer
 from voile.federation.flower import FlowerTransport
-from voile.federation.responder import Responder
-from voile.secure_aggregation.attempts import BegunBefore
+from voile.federation.responder import NodeSeal, Responder, SignedByServer
+from voile.federation.secure_aggregation.attempts import BegunBefore
 
 MESSAGE = Instruction("pull", 1, START)
 AGREEMENT = "3f" * 32

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from voile.federation.envelopes import SignedByServer
 from voile.federation.flower.courier import push
 from voile.federation.flower.superlink import SuperLinkRun
+from voile.federation.responder import SignedByServer
+from voile.federation.secure_aggregation.signed import decode, encode
 from voile.federation.wire import Wired, from_bytes, to_bytes
-from voile.secure_aggregation.signed import decode, encode
 
 PATIENCE = 60.0
 

@@ -35,7 +35,7 @@ def toy_result(transport: Any) -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     from voile.app.federate import read_job
-    from voile.app.federate.simulated import federate_simulated
+    from voile.app.federations import federate_simulated
     from voile.app.testbed.testbed import invented
     from voile.federation.flower.simulation import simulate
 

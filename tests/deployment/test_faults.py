@@ -28,8 +28,8 @@ from tests.deployment.toy_node import signer_from, toy_node
 from tests.unit.federation.toys import START
 from voile.core.randomness import Seeded
 from voile.federation import Node, Outcome, Rounds, Threads
-from voile.federation.progress import Seen
-from voile.secure_aggregation import AttemptStep, SignedMessage
+from voile.federation.progress import ProgressEvent
+from voile.federation.secure_aggregation import AttemptStep, SignedMessage
 
 pytestmark = [pytest.mark.real, pytest.mark.deployment]
 
@@ -78,9 +78,9 @@ def rounds(transport: Any, keys: dict[str, str], **settings: Any) -> Rounds:
 def test_a_killed_node_a_reached_cap_and_a_restarted_superlink(
     deployment: ToyDeployment, tmp_path: Path
 ) -> None:
-    agreed, killed = plain_toy_stage(4), list[Seen]()
+    agreed, killed = plain_toy_stage(4), list[ProgressEvent]()
 
-    def kill_in_round_two(seen: Seen) -> None:
+    def kill_in_round_two(seen: ProgressEvent) -> None:
         if seen.round == 2 and not killed:
             killed.append(seen)
             _wait_for(deployment.folder / "elm" / "updates" / "elm" / "pull.2.safetensors")

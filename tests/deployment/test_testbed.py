@@ -24,24 +24,21 @@ import pytest
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 
 from tests.deployment.hostile import HostileServer, changed
-from voile.app.federate.deployed import DeployedNode, DeployedServer
-from voile.app.federate.node_files import NODE_LOG, node_status
+from voile.app.federate.join import NODE_LOG, DeployedNode, DeployedServer, node_status
 from voile.app.federate.party import signer_of
 from voile.app.federate.status import RunStatus, run_status, stop_run
 from voile.app.report import check_log
 from voile.app.testbed import LocalDeployment, start_testbed, stop_testbed
 from voile.cli import main
 from voile.federation import Closing, Instruction, Joining, Update
-from voile.federation.envelopes import SignedByServer
-from voile.federation.flower.bundle import bundle
-from voile.federation.flower.superlink import SuperLinkRun
+from voile.federation.flower.superlink import SuperLinkRun, bundle
 from voile.federation.messages import SecureInstruction
-from voile.federation.responder import Event, NodeLog
-from voile.federation.wire import Declined, to_bytes
+from voile.federation.responder import Event, NodeLog, SignedByServer
+from voile.federation.secure_aggregation.signed import decode, encode
+from voile.federation.wire import DeclinedMessage, to_bytes
 from voile.pipelines.objectives import BLACK_BOX
 from voile.records.audit_log import ParticipationRecord, decode_record, record_lines
 from voile.records.audit_log.publishing import RECORDS_FILE
-from voile.secure_aggregation.signed import decode, encode
 
 pytestmark = [pytest.mark.real, pytest.mark.deployment]
 TRIED, KILLED = "city", "coast"
@@ -209,13 +206,13 @@ def test_a_hostile_server_gets_nothing(
     for what, (content, said) in contents(server).items():
         reply = hostile.ask(content)
         tried += 1
-        assert isinstance(reply, Declined), what
+        assert isinstance(reply, DeclinedMessage), what
         assert said in refusals(bed)[-1], what
         assert len(refusals(bed)) == before + tried, what
     for what, (request, said) in envelopes(server, hostile.sent[0]).items():
         reply = hostile.send(request)
         tried += 1
-        assert isinstance(reply, Declined), what
+        assert isinstance(reply, DeclinedMessage), what
         assert said in refusals(bed)[-1], what
         assert len(refusals(bed)) == before + tried, what
     odd = RecordDict({"config": ConfigRecord({"seed": 7}), "more": ConfigRecord({})})
@@ -268,7 +265,7 @@ def test_nothing_is_charged_twice_and_nothing_beyond_the_cap(
     assert isinstance(again, Update)
     assert again.resent  # what was stored, whatever arrays come with the question
     beyond = hostile.ask(to_bytes(replace(one, round=2)))
-    assert isinstance(beyond, Declined)
+    assert isinstance(beyond, DeclinedMessage)
     assert beyond.reason
     assert "round 2" in refusals(bed)[-1]
     log = DeployedNode.read(bed.node_file(TRIED))

@@ -13,12 +13,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.deployment.toy_node import ToySettings, public_from, signer_from
 from tests.unit.federation.toys import stage
-from voile.app.testbed.superlink_process import StartedProcess, SuperLinkFiles
+from voile.app.testbed.testbed import StartedProcess, SuperLinkFiles
 from voile.federation import SecureSum, Stage
-from voile.federation.envelopes import SignedByServer
 from voile.federation.flower import FlowerTransport, node_key, public_bytes, register_node
 from voile.federation.flower.superlink import SuperLinkRun
-from voile.secure_aggregation import HonestButCurious
+from voile.federation.responder import SignedByServer
+from voile.federation.secure_aggregation import HonestButCurious
 
 ROOT = Path(__file__).parents[2]
 AGREED = "5a" * 32

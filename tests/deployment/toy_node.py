@@ -20,11 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.unit.federation.toys import client
 from voile.federation import AttemptsOnDisk, CountingGuard, Instruction, Node, SecureMember, Stage
-from voile.federation.envelopes import NodeSeal, TakenNumbers
 from voile.federation.flower import SuperLinkPlace, node_key, serve
 from voile.federation.flower.fleet import Pace
-from voile.federation.responder import NodeLog, Responder
-from voile.secure_aggregation import SignedMessage, Signer
+from voile.federation.responder import NodeLog, NodeSeal, Responder, TakenNumbers
+from voile.federation.secure_aggregation import SignedMessage, Signer
 
 
 @dataclass(frozen=True)

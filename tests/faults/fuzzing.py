@@ -43,9 +43,9 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import read_protected_table, read_table
-from voile.federation.checkpoints import Checkpoints, StagePlace
 from voile.federation.history import HistoryRow, read_history, write_history
 from voile.federation.round_log import Outcome
+from voile.federation.rounds import Checkpoints, StagePlace
 from voile.models import wrap
 from voile.models.loading import load_file
 from voile.models.row_wise import row_wise
@@ -271,7 +271,7 @@ def _learned() -> FastShap:
     encoding = Encoding.around_defaults(SCHEMA)
     surrogate = Surrogate(
         encoding=encoding,
-        players=Players.of(SCHEMA.feature_names, None),
+        players=Players.from_groups(SCHEMA.feature_names, None),
         head=Softmax(),
         network=perceptron(encoding.width + 3, (4,), 2, draw),
         feature_names=SCHEMA.feature_names,
@@ -322,7 +322,7 @@ def _proofs(folder: Path) -> Iterator[Parser]:
     receipt, trusted = log.receipt(2, 4), policy()
     yield Parser("receipt", bytes(receipt), lambda c: verify_receipt(c, trusted), ways)
     yield Parser("parts of a receipt", bytes(receipt), Receipt.parse, ways)
-    of_row = bytes(RowTree.of([b"a", b"b", b"c"], bytes(32)).receipt(1, receipt))
+    of_row = bytes(RowTree.from_rows([b"a", b"b", b"c"], bytes(32)).receipt(1, receipt))
     yield Parser(
         "receipt of a row", of_row, lambda c: verify_row_receipt(c, trusted, row=b"b"), ways
     )

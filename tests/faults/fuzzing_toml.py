@@ -22,7 +22,7 @@ from tests.unit.app.workspace.examples import (
 )
 from voile.app.federate import read_job
 from voile.app.federate.config import SingleFile
-from voile.app.federate.starting import Founder, Settings, found
+from voile.app.federate.starting import NewParty, Settings, write_federation
 from voile.app.toml_file import TomlFile
 from voile.app.workspace import start_workspace
 from voile.app.workspace.file import WorkspaceFile
@@ -110,9 +110,9 @@ def _federation(folder: Path) -> Path:
         head, *rest = rows.splitlines()
         text = "\n".join([f"{head},paid", *(f"{row},yes" for row in rest), ""])
         (folder / f"{name}.csv").write_text(text)
-    founders = [Founder(name, folder / f"{name}.csv", 160) for name in ("north", "south")]
+    founders = [NewParty(name, folder / f"{name}.csv", 160) for name in ("north", "south")]
     settings = Settings(held_out=(("others", folder / "others.csv"),))
-    return found(folder, "study", schema, founders, settings)
+    return write_federation(folder, "study", schema, founders, settings)
 
 
 def _parser(name: str, path: Path, read: Callable[[Path], object]) -> Parser:

@@ -37,8 +37,8 @@ from voile.core.errors import InvalidInput
 from voile.records.audit_log import (
     PART,
     AuditLog,
-    Contradicted,
-    KeptCheckpoint,
+    ContradictedCheckpoint,
+    PinnedCheckpoint,
     RemoteWitness,
     SigningKey,
     Witness,
@@ -51,7 +51,7 @@ from voile.records.audit_log import (
 )
 from voile.records.audit_log.notes import Note
 from voile.records.audit_log.publishing import (
-    Published,
+    PublishedCheckpoints,
     all_records,
     check_stored,
     latest_checkpoint,
@@ -142,7 +142,7 @@ def test_two_processes_append_to_one_log(place: str) -> None:
 def publish_for_ever(place: str, copy: Path) -> Callable[[int], None]:
     def work(pipe: int) -> None:
         with open_storage(place, [PART]) as storage:
-            log = storage.submit(AuditLog.open).known_by(KeptCheckpoint(copy, policy(0)))
+            log = storage.submit(AuditLog.open).known_by(PinnedCheckpoint(copy, policy(0)))
             while True:
                 storage.submit(lambda t: log.append(t, release()))
                 publish(storage, log, policy(0), [LOG_KEY])
@@ -156,7 +156,7 @@ def test_the_kept_checkpoint_never_goes_back_whoever_publishes_and_is_killed(
 ) -> None:
     """Four processes append and publish, one after the other is killed; each time it is read, the
     copy is whole, signed, and no smaller than before. Nobody takes the others for a rollback."""
-    kept = KeptCheckpoint(tmp_path / "audit.checkpoint", policy(0))
+    kept = PinnedCheckpoint(tmp_path / "audit.checkpoint", policy(0))
     with open_storage(place, [PART]) as storage:
         storage.submit(lambda t: AuditLog.create(t, ORIGIN))
     sizes = [0]
@@ -353,7 +353,7 @@ def append(storage: Storage, log: AuditLog, numbers: range) -> None:
 
 def publish_with(
     storage: Storage, log: AuditLog, threshold: int, urls: list[str], patience: float = 1.0
-) -> Published:
+) -> PublishedCheckpoints:
     witnesses = [RemoteWitness(url) for url in urls]
     rules = policy(threshold)
     return publish(storage, log, rules, [LOG_KEY], witnesses=witnesses, patience=patience)
@@ -401,7 +401,7 @@ def test_below_the_threshold_what_is_missing_is_named_and_collected_later(
         good, late = (stack.enter_context(honest(key)) for key in WITNESS_KEYS[1:])
         bad = stack.enter_context(answering(answer))
         if outcome is Answered.AHEAD:
-            with pytest.raises(Contradicted, match="1 of 3") as caught:
+            with pytest.raises(ContradictedCheckpoint, match="1 of 3") as caught:
                 publish_with(storage, log, 2, [good, bad], patience=0.6)
             assert bad in str(caught.value)
             assert latest_checkpoint(storage) is None
@@ -462,13 +462,13 @@ def test_witnesses_stop_a_log_that_was_set_back_or_forked(storage: Storage, log:
         with open_storage("memory:", [PART]) as restored:
             again = restored.submit(lambda t: AuditLog.create(t, ORIGIN))
             append(restored, again, range(6))
-            with pytest.raises(Contradicted, match="has seen more records"):
+            with pytest.raises(ContradictedCheckpoint, match="has seen more records"):
                 publish_with(restored, again, 3, urls)
             append(restored, again, range(100, 104))
-            with pytest.raises(Contradicted, match="another root"):
+            with pytest.raises(ContradictedCheckpoint, match="another root"):
                 publish_with(restored, again, 3, urls)
             append(restored, again, range(104, 110))
-            with pytest.raises(Contradicted, match="422"):
+            with pytest.raises(ContradictedCheckpoint, match="422"):
                 publish_with(restored, again, 3, urls)
             assert latest_checkpoint(restored) is None
 

@@ -28,7 +28,7 @@ from tests.unit.app.explain.examples import (
     people,
     records,
 )
-from voile.app.explain import Explained, ReleaseService, RowsToExplain
+from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.core.explanation import Explanation
 from voile.records.audit_log import PostProcessingRecord, ReleaseRecord
 from voile.records.ledger.tables import ANSWERS
@@ -79,7 +79,7 @@ def ask(place: str, folder: Path, way: str, stop: str = "") -> Callable[[int], N
         house = House.reopen(place, folder)
         pausing = Pausing(house, pipe, stop)
 
-        class Drawn(Costly):
+        class NoisyAnswer(Costly):
             def draw(self, rows: Any) -> Explanation:
                 found = super().draw(rows)
                 pausing.reached("drawn")
@@ -88,7 +88,7 @@ def ask(place: str, folder: Path, way: str, stop: str = "") -> Callable[[int], N
         inner: Any = FREE if way == "free" else RECORD
         vault = replace(house.vault, storage=pausing)  # type: ignore[arg-type]
         explained = ReleaseService(vault).answer(
-            Drawn(inner),
+            NoisyAnswer(inner),
             RowsToExplain(ROWS[:1], identifiers=["ada"]),
             payer=None if way == "free" else "people",
             caller="explainer",
@@ -170,7 +170,7 @@ def explain_for_ever(place: str, folder: Path, name: str) -> Callable[[int], Non
     return work
 
 
-def total(explained: Explained) -> float:
+def total(explained: ReleasedExplanation) -> float:
     return float(np.abs(explained.explanation.values).sum())
 
 

@@ -26,7 +26,7 @@ from voile.app.explain import files, inputs, outputs
 from voile.app.federate import run as federation
 from voile.app.recommend import artefact as recommenders
 from voile.app.recommend import handler as asking
-from voile.attacks import assessment
+from voile.assess import assessment
 from voile.cli import commands, explain_output
 from voile.models import WrappedModel
 from voile.pipelines.network_task import NetworkTask
@@ -143,7 +143,7 @@ def test_a_process_that_nobody_prepared_ends_as_cleanly(study: Path, tmp_path: P
             process.send_signal(signal.SIGINT)
             rest = said.read()
         assert process.wait(60) == INTERRUPTED
-    assert rest.endswith(f"to go on, type:\n  voile {shlex.join(words[3:])}\n")
+    assert rest.endswith(f"to continue, run:\n  voile {shlex.join(words[3:])}\n")
     assert "Traceback" not in rest
     for database in BOOKS[1:]:
         verified(folder, database)
@@ -176,7 +176,7 @@ def test_an_explanation_that_was_computed_is_neither_charged_nor_recorded(
     done(["audit", "verify", "e.tlog-proof", "--answer", "e.voile"], folder)
 
 
-@pytest.mark.parametrize("more", [(), ("--fresh",)], ids=["plain", "fresh"])
+@pytest.mark.parametrize("more", [(), ("--redraw",)], ids=["plain", "fresh"])
 def test_an_explanation_that_was_paid_for_is_given_again(
     loans: Path, tmp_path: Path, more: tuple[str, ...]
 ) -> None:
@@ -210,7 +210,7 @@ def test_pages_that_were_written_in_part_are_written_again(loans: Path, tmp_path
 def test_who_interrupts_before_anything_is_charged_is_told_so(loans: Path, tmp_path: Path) -> None:
     folder = tmp_path / "loans"
     shutil.copytree(loans, folder)
-    typed = [*explaining(folder, *BACKGROUND), "--fresh"]
+    typed = [*explaining(folder, *BACKGROUND), "--redraw"]
     before = state(folder)
     for point in (
         Point(inputs.ExplanationInputs, "read_rows"),
@@ -218,7 +218,7 @@ def test_who_interrupts_before_anything_is_charged_is_told_so(loans: Path, tmp_p
     ):
         ended = command(typed, folder, point)
         assert ended.code == INTERRUPTED
-        assert "interrupted: nothing was charged or released; to go on" in ended.errors
+        assert "interrupted: nothing was charged or released; to continue" in ended.errors
         assert ended.hint == ["voile", *typed]  # nothing was paid for: new noise is what is wanted
     assert state(folder) == before
 
@@ -229,7 +229,7 @@ def test_who_interrupts_what_is_printed_last_is_told_that_it_is_kept(
     folder = tmp_path / "loans"
     shutil.copytree(loans, folder)
     typed = explaining(folder, *BACKGROUND)
-    hint = interrupted([*typed, "--fresh"], folder, Point(explain_output, "print_explained"))
+    hint = interrupted([*typed, "--redraw"], folder, Point(explain_output, "print_explained"))
     assert hint == [*typed, "--yes"]
     charged = state(folder)
     done(hint, folder)
@@ -277,13 +277,13 @@ def test_a_recommender_is_paid_for_once(shop: Path, tmp_path: Path, point: Point
     folder, whole = tmp_path / "interrupted", tmp_path / "whole"
     price = ("--account", "users", "--epsilon", "3", "--delta", "1e-6", "--output", "made")
     typed = ["recommend", "train", "items.csv", "lines.csv", *price]
-    hint = interrupted([*typed, "--fresh"], folder, point)
+    hint = interrupted([*typed, "--redraw"], folder, point)
     assert hint == typed
     done(hint, folder)
     done(typed, whole)
     assert state(folder) == state(whole)
     verified(folder)
-    done(["recommend", "recommend", "made", "lines.csv", "--user", "7"], folder)
+    done(["recommend", "list", "made", "lines.csv", "--user", "7"], folder)
 
 
 def test_a_recommender_whose_users_are_being_read_was_not_charged(
@@ -312,7 +312,7 @@ def test_an_assessment_that_is_broken_off_leaves_nothing(finished: Path, tmp_pat
     folder = tmp_path / "study"
     shutil.copytree(finished, folder)
     before, typed = state(folder, BOOKS[0]), ["assess", "output/artefact", "--minutes", "0.01"]
-    assert interrupted(typed, folder, Point(assessment.Contest, "play", 2)) == typed
+    assert interrupted(typed, folder, Point(assessment.BettingTest, "play", 2)) == typed
     assert state(folder, BOOKS[0]) == before
     assert not (folder / "output/artefact/assessment.json").exists()
     assert here(typed, folder)[0] in (0, 7)  # blind, in so short a time

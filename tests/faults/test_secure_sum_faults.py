@@ -20,11 +20,11 @@ import pytest
 
 from tests.faults.forking import child, exit_code, kill, lines
 from tests.unit.federation.secret_toys import AGREED, NAMES, Moves, member, secret_stage
+from tests.unit.federation.secure_aggregation.parties import signer
 from tests.unit.federation.toys import START, client
-from tests.unit.secure_aggregation.parties import signer
 from voile.core.errors import Refused
 from voile.federation import AttemptsOnDisk, CountingGuard, Node, Outcome, Rounds, Threads
-from voile.secure_aggregation import ActiveServer, Attempt, HonestButCurious
+from voile.federation.secure_aggregation import ActiveServer, Attempt, HonestButCurious
 
 STAGE = secret_stage(rounds=1, task=Moves(), model=HonestButCurious())
 BY = {name: float(2**place) for place, name in enumerate(NAMES)}

@@ -20,11 +20,10 @@ import pytest
 
 from tests.journeys.beginnings import BEGINNINGS
 from tests.journeys.pages import FOLDER, Typed, commands, run
+from tests.support.pages import framed, row_html
 from voile.app.artefact import load_artefact
 from voile.core.description import WIDTH
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import row_html
-from voile.core.page_frame import framed
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET: Final = (
@@ -106,7 +105,7 @@ BLOCKED: Final = """() => new Promise((done) => {
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenFiles:
     """What a reader has after a first hour."""
 
     folder: Path
@@ -135,7 +134,9 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def written(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> WrittenFiles:
     """Two clinics federate, explain one patient who left a cell empty, and open a budget."""
     request.getfixturevalue("browser")  # without one, nothing is trained either
     folder = tmp_path_factory.mktemp("first-hour")
@@ -151,7 +152,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         patched.chdir(folder)
         for typed in commands(COMMANDS):
             run(Typed(typed.line, ()))
-    made = Written(folder)
+    made = WrittenFiles(folder)
     inside = Explanation.load(folder / "person.voile")._repr_html_()
     made.pages["notebook"].write_text(NOTEBOOK.format(inside), encoding="utf-8")
     return made
@@ -177,7 +178,7 @@ def shown(browser: Any, path: Path, scheme: Scheme = "light", width: int = DESK)
 
 @pytest.mark.parametrize("name", ["person", "report", "budget"])
 def test_a_page_needs_nothing_else_and_may_ask_nobody(
-    browser: Any, written: Written, name: str
+    browser: Any, written: WrittenFiles, name: str
 ) -> None:
     path = written.pages[name]
     said: list[str] = []
@@ -192,7 +193,7 @@ def test_a_page_needs_nothing_else_and_may_ask_nobody(
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
-def test_bars_are_as_long_as_contributions(browser: Any, written: Written, width: int) -> None:
+def test_bars_are_as_long_as_contributions(browser: Any, written: WrittenFiles, width: int) -> None:
     explanation = Explanation.load(written.folder / "person.voile")
     values = dict(zip(explanation.feature_names, explanation.values[0, :, 0], strict=True))
     stability = load_artefact(written.folder / "output" / "artefact").figures["stability"]
@@ -227,7 +228,7 @@ def test_bars_that_cannot_be_told_from_zero_are_pale(browser: Any, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["person", "report", "budget", "notebook"])
 def test_text_can_be_read_in_light_and_in_the_dark(
-    browser: Any, written: Written, name: str
+    browser: Any, written: WrittenFiles, name: str
 ) -> None:
     papers = set()
     for scheme in SCHEMES:
@@ -240,13 +241,15 @@ def test_text_can_be_read_in_light_and_in_the_dark(
 
 
 @pytest.mark.parametrize("name", ["person", "report", "budget", "notebook"])
-def test_nothing_scrolls_sideways_on_a_phone(browser: Any, written: Written, name: str) -> None:
+def test_nothing_scrolls_sideways_on_a_phone(
+    browser: Any, written: WrittenFiles, name: str
+) -> None:
     with shown(browser, written.pages[name], width=PHONE) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
 
 
 @pytest.mark.parametrize("name", ["person", "report", "budget"])
-def test_it_prints_on_white_paper(browser: Any, written: Written, name: str) -> None:
+def test_it_prints_on_white_paper(browser: Any, written: WrittenFiles, name: str) -> None:
     with shown(browser, written.pages[name], "dark") as page:
         printed = page.pdf(prefer_css_page_size=True)
         page.emulate_media(media="print", color_scheme="dark")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from voile.attacks.assessment import Contest
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.training_canaries import CanaryObjective
+from voile.assess.assessment import BettingTest
+from voile.assess.training_canaries import CanaryObjective
+from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Relation
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
@@ -16,9 +16,9 @@ KEPT_BELOW = 1e6
 REFUTED_AT = 1000.0
 
 
-def runs_until_refuted(rehearsal: Rehearsal, most: int, at: float = REFUTED_AT) -> int | None:
+def runs_until_refuted(trial: AuditTrial, most: int, at: float = REFUTED_AT) -> int | None:
     """After how many runs the claim falls; None if it does not within `most`."""
-    contest, draw = Contest.of(rehearsal), np.random.default_rng()
+    contest, draw = BettingTest.from_trial(trial), np.random.default_rng()
     while contest.runs < most:
         contest.play(draw)
         if contest.e_value >= at:

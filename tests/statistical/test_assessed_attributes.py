@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted, stage
-from voile.attacks.attribute_canaries import rehearse_attributes
-from voile.attacks.rehearsal import Rehearsal
+from voile.assess.attribute_canaries import attribute_trial
+from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Relation
-from voile.training.private import attributes, loop, sampling
+from voile.training.private import attributes, loop
 from voile.training.private.attributes import AttributeSteps
 from voile.training.private.perceptrons import PerceptronSum
 
 
-def tried(relation: Relation = Relation.BLANK_ONE) -> Rehearsal:
+def tried(relation: Relation = Relation.BLANK_ONE) -> AuditTrial:
     steps = stage(relation).steps(1)
     assert steps is not None
     privacy = AttributeSteps(difference=steps)
-    return rehearse_attributes("columns", privacy, privacy.event(), delta=1e-5)
+    return attribute_trial("columns", privacy, privacy.event(), delta=1e-5)
 
 
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])
@@ -39,7 +39,7 @@ def test_noise_for_half_of_the_norm_is_refuted(monkeypatch: pytest.MonkeyPatch) 
 
 def test_one_draw_for_both_sums_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the exact public sum shows who was drawn, sampling hides nothing any more."""
-    draws, latest = sampling.poisson_samples, [np.zeros(0, dtype=np.intp)]
+    draws, latest = loop.poisson_samples, [np.zeros(0, dtype=np.intp)]
 
     def remembered(*facts: Any) -> Iterator[Any]:
         for drawn in draws(*facts):

@@ -17,18 +17,18 @@ from tests.contract.releases import ABOUT_USERS, ARTEFACTS, ITEM_SIDE, SHOP
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.pipelines.trusted_parties import planned
 from voile.app.assess import subjects
-from voile.attacks.count_rehearsal import rehearse_count
-from voile.attacks.figure_rehearsals import invented_rate, rehearse_own_rows
-from voile.attacks.members_count import PrivateMembersCount
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.release_rehearsals import rehearse_release
+from voile.assess.count_trials import count_trial
+from voile.assess.figure_trials import invented_rate, own_rows_trial
+from voile.assess.members_count import PrivateMembersCount
+from voile.assess.release_trials import release_trial
+from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.pipelines.shapley_guided_noise import ChargedRate
 from voile.pipelines.trusted_averaging import OverOwnRows
 from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
 from voile.privacy.events import PureDp
 from voile.privacy.mechanisms import DiscreteGaussian, GaussianMechanism, SubsetSelection
-from voile.recommenders import networks, toward_others
+from voile.recommenders import networks, third_party
 from voile.release import feature_clusters, synthetic
 from voile.training.private import PrivateSteps, loop
 from voile.training.private.perceptrons import PerceptronSum
@@ -44,26 +44,26 @@ STEPS = PrivateSteps(
 LOCAL = replace(planned(4.0, rounds=1).local, own_rows=OverOwnRows(4.0, 6.0))
 
 
-def of(cases: dict[str, Any], name: str, **changes: Any) -> Callable[[], Rehearsal]:
-    def build() -> Rehearsal:
+def of(cases: dict[str, Any], name: str, **changes: Any) -> Callable[[], AuditTrial]:
+    def build() -> AuditTrial:
         release: Any = cases[name].build()
-        return rehearse_release(name, replace(release, **changes))
+        return release_trial(name, replace(release, **changes))
 
     return build
 
 
-def rate(unit: ProtectedUnit, relation: Relation) -> Callable[[], Rehearsal]:
+def rate(unit: ProtectedUnit, relation: Relation) -> Callable[[], AuditTrial]:
     columns = ("private",) if unit is ProtectedUnit.COLUMNS else ()
     protected = Protected(unit, relation, "invented rows", columns)
     charged = replace(invented_rate(protected, noise_multiplier=4.0, delta=1e-5), blocks=3)
-    return lambda: rehearse_release("rate", charged)
+    return lambda: release_trial("rate", charged)
 
 
-def own_rows(relation: Relation) -> Callable[[], Rehearsal]:
+def own_rows(relation: Relation) -> Callable[[], AuditTrial]:
     task = replace(LOCAL, network=replace(LOCAL.network, relation=relation))
     charged = task.cost(1)
     assert charged is not None
-    return lambda: rehearse_own_rows("figures", task, charged, delta=1e-5)
+    return lambda: own_rows_trial("figures", task, charged, delta=1e-5)
 
 
 HISTOGRAMS = of(ARTEFACTS, "histograms, blank one", size=50)
@@ -75,7 +75,7 @@ RATINGS = of(ITEM_SIDE, "ratings of items")
 HISTORIES = of(ITEM_SIDE, "network of histories", privacy=STEPS)
 RATE = rate(ProtectedUnit.ROW, Relation.BLANK_ONE)
 OWN_ROWS = own_rows(Relation.BLANK_ONE)
-KEPT: dict[str, Callable[[], Rehearsal]] = {
+KEPT: dict[str, Callable[[], AuditTrial]] = {
     "histograms": HISTOGRAMS,
     "histograms, add or remove one": of(ARTEFACTS, "histograms, add or remove one", size=50),
     "clusters": CLUSTERS,
@@ -111,19 +111,19 @@ def half_noise(self: GaussianMechanism, values: Any, *others: Any) -> Any:
 
 @pytest.mark.parametrize("build", [CLUSTERS, PROFILE, IMPORTANCE, RATINGS, RATE, OWN_ROWS])
 def test_half_of_the_sensitivity_is_refuted(
-    build: Callable[[], Rehearsal], monkeypatch: pytest.MonkeyPatch
+    build: Callable[[], AuditTrial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rehearsal = build()
+    trial = build()
     monkeypatch.setattr(GaussianMechanism, "randomise", half_noise)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_noise_of_one_histogram_for_all_of_them_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rehearsal, exact = HISTOGRAMS(), synthetic.histograms_sensitivity
+    trial, exact = HISTOGRAMS(), synthetic.histograms_sensitivity
     monkeypatch.setattr(synthetic, "histograms_sensitivity", lambda _, relation: exact(1, relation))
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_rows_that_are_drawn_from_exact_counts_are_refuted(
@@ -131,7 +131,7 @@ def test_rows_that_are_drawn_from_exact_counts_are_refuted(
 ) -> None:
     """The published counts have their noise, the rows have none."""
     counted: list[Any] = []
-    rehearsal = HISTOGRAMS()
+    trial = HISTOGRAMS()
     noisy, drawn = DiscreteGaussian.randomise, synthetic._values
 
     def seen(self: DiscreteGaussian, values: Any) -> Any:
@@ -144,13 +144,13 @@ def test_rows_that_are_drawn_from_exact_counts_are_refuted(
         "_values",
         lambda domain, _, size, draw: drawn(domain, counted.pop(0), size, draw),
     )
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_features_beyond_their_scale_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal, scaled = CLUSTERS(), feature_clusters._scaled
+    trial, scaled = CLUSTERS(), feature_clusters._scaled
     monkeypatch.setattr(feature_clusters, "_scaled", lambda *given: 2 * scaled(*given))
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_names_that_are_true_too_often_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,26 +159,26 @@ def test_names_that_are_true_too_often_are_refuted(monkeypatch: pytest.MonkeyPat
     def frank(self: SubsetSelection, truth: Any) -> frozenset[int]:
         return frozenset(truth) if coins.random() < 0.5 else said(self, truth)
 
-    rehearsal = TOP_LABELS()
+    trial = TOP_LABELS()
     monkeypatch.setattr(SubsetSelection, "randomise", frank)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 @pytest.mark.parametrize("build", [PROFILE, IMPORTANCE])
 def test_profiles_of_any_length_are_refuted(
-    build: Callable[[], Rehearsal], monkeypatch: pytest.MonkeyPatch
+    build: Callable[[], AuditTrial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rehearsal = build()
-    monkeypatch.setattr(toward_others, "_unit", lambda profile: profile)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    trial = build()
+    monkeypatch.setattr(third_party, "_unit", lambda profile: profile)
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_half_of_the_noise_on_histories_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal = HISTORIES()
+    trial = HISTORIES()
     monkeypatch.setattr(
         loop.Noise, "add_to", lambda self, total, noise: ADD_NOISE(self, total, noise / 2)
     )
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_a_norm_for_each_question_to_a_user_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,14 +187,14 @@ def test_a_norm_for_each_question_to_a_user_is_refuted(monkeypatch: pytest.Monke
     def each_line(self: Any, lines: Any, users: int, norm: float) -> Any:  # noqa: ARG001
         return clip(self, lines, len(lines[0].inputs), norm)
 
-    rehearsal = HISTORIES()
+    trial = HISTORIES()
     monkeypatch.setattr(PerceptronSum, "_clip", each_line)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_users_without_history_who_count_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """In their place stands somebody with the opposite history."""
-    rehearsal, rows = HISTORIES(), networks.head_rows
+    trial, rows = HISTORIES(), networks.head_rows
 
     def never_empty(histories: Any, head: Any) -> Any:
         found = rows(histories, head)
@@ -204,13 +204,13 @@ def test_users_without_history_who_count_are_refuted(monkeypatch: pytest.MonkeyP
         return found
 
     monkeypatch.setattr(networks, "head_rows", never_empty)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_a_rate_with_the_noise_of_more_blocks_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal, exact = RATE(), ChargedRate.sensitivity
+    trial, exact = RATE(), ChargedRate.sensitivity
     monkeypatch.setattr(ChargedRate, "sensitivity", lambda self: exact(self).scaled(0.5))
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 # --- charges that leave something out -------------------------------------------------------------
@@ -236,4 +236,4 @@ def test_a_count_of_members_that_is_charged_a_tenth_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(PrivateMembersCount, "cost", lambda *_: PureDp(0.1))
-    assert runs_until_refuted(rehearse_count(1.0, Relation.BLANK_ONE, delta=1e-6), MOST) is not None
+    assert runs_until_refuted(count_trial(1.0, Relation.BLANK_ONE, delta=1e-6), MOST) is not None

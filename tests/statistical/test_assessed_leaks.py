@@ -10,9 +10,9 @@ import pytest
 
 from tests.contract.releases import ABOUT_USERS, CASES, ITEM_SIDE
 from tests.statistical.assessing import runs_until_refuted, stage
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.release_rehearsals import rehearse_release
-from voile.attacks.training_canaries import rehearse_stage
+from voile.assess.release_trials import release_trial
+from voile.assess.training_canaries import stage_trial
+from voile.assess.trial import AuditTrial
 from voile.federation.client import Client
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.release import PrivateBackgroundShapley, PrivateGlobalImportance
@@ -24,9 +24,9 @@ RANDOMISE, PLAIN_NOISE = GaussianMechanism.randomise, loop.Noise.add_to
 DRAW = PrivateGlobalImportance.draw
 
 
-def tried(name: str) -> Rehearsal:
+def tried(name: str) -> AuditTrial:
     release: Any = (CASES | ABOUT_USERS | ITEM_SIDE)[name].build()
-    return rehearse_release(name, release)
+    return release_trial(name, release)
 
 
 def only_the_first(self: GaussianMechanism, values: Any, *others: Any) -> Any:
@@ -52,15 +52,15 @@ def only_the_first(self: GaussianMechanism, values: Any, *others: Any) -> Any:
 def test_noise_on_the_first_value_alone_is_refuted(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rehearsal = tried(name)
+    trial = tried(name)
     monkeypatch.setattr(GaussianMechanism, "randomise", only_the_first)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_clipping_values_one_by_one_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal = tried("clipped")
+    trial = tried("clipped")
     monkeypatch.setattr("voile.release.clipped.clipped", lambda v, bound: np.clip(v, -bound, bound))
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -68,7 +68,7 @@ def test_another_part_without_noise_of_its_own_is_refuted(
     shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gets that of the first part, or none."""
-    rehearsal = tried("importance, in parts")
+    trial = tried("importance, in parts")
 
     def careless(self: PrivateGlobalImportance, rows: Any) -> Any:
         found = DRAW(self, rows)
@@ -77,7 +77,7 @@ def test_another_part_without_noise_of_its_own_is_refuted(
         return replace(found, values=values)
 
     monkeypatch.setattr(PrivateGlobalImportance, "draw", careless)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def exact_means(release: PrivateGlobalImportance, rows: Any) -> Any:
@@ -104,9 +104,9 @@ def test_what_hides_in_half_widths_or_notes_is_refuted(monkeypatch: pytest.Monke
         return found.with_notes((*found.notes, f"{told} records could not be read"))
 
     for leaking in (in_widths, in_notes):
-        rehearsal = tried("private background, blank one, groups")
+        trial = tried("private background, blank one, groups")
         monkeypatch.setattr(PrivateBackgroundShapley, "draw", leaking)
-        assert runs_until_refuted(rehearsal, MOST) is not None
+        assert runs_until_refuted(trial, MOST) is not None
         monkeypatch.setattr(PrivateBackgroundShapley, "draw", draw)
 
 
@@ -117,8 +117,8 @@ def test_training_without_noise_on_the_bias_is_refuted(monkeypatch: pytest.Monke
         total[-1] = kept
 
     monkeypatch.setattr(loop.Noise, "add_to", but_the_last)
-    rehearsal = rehearse_stage("stage", stage(), delta=1e-5)
-    assert runs_until_refuted(rehearsal, 4000) is not None
+    trial = stage_trial("stage", stage(), delta=1e-5)
+    assert runs_until_refuted(trial, 4000) is not None
 
 
 def test_what_is_sent_besides_the_noisy_steps_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,5 +131,5 @@ def test_what_is_sent_besides_the_noisy_steps_is_refuted(monkeypatch: pytest.Mon
         return replace(update, arrays={n: array + told for n, array in update.arrays.items()})
 
     monkeypatch.setattr(Client, "answer", with_more)
-    rehearsal = rehearse_stage("stage", stage(), delta=1e-5)
-    assert runs_until_refuted(rehearsal, 4000) is not None
+    trial = stage_trial("stage", stage(), delta=1e-5)
+    assert runs_until_refuted(trial, 4000) is not None

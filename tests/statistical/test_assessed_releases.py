@@ -14,12 +14,12 @@ import pytest
 from tests.contract.releases import CASES, background
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.recommenders import examples as shops
-from voile.attacks import members_count
-from voile.attacks.count_rehearsal import rehearse_count
-from voile.attacks.moment_rehearsals import invented_moments
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.release_rehearsals import rehearse_release
-from voile.attacks.statistics_rehearsals import at_half_noise, invented_statistics
+from voile.assess import members_count
+from voile.assess.count_trials import count_trial
+from voile.assess.release_trials import release_trial
+from voile.assess.statistics_trials import at_half_noise, invented_statistics
+from voile.assess.trial import AuditTrial
+from voile.assess.user_trials import invented_moments
 from voile.core.guarantee import Relation
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import GaussianMechanism
@@ -47,15 +47,15 @@ RANDOMISE = GaussianMechanism.randomise
 MOMENTS = ("popularity of items", "Gram matrix of items")
 
 
-def tried(name: str) -> Rehearsal:
+def tried(name: str) -> AuditTrial:
     release: Any = CASES[name].build()
-    return rehearse_release(name, release)
+    return release_trial(name, release)
 
 
-def moments() -> dict[str, Rehearsal]:
+def moments() -> dict[str, AuditTrial]:
     shop = shops.shop(1000)
     found = invented_moments(shops.budget(shop), delta=shops.DELTA)
-    return {each.name: rehearse_release(each.name, each) for each in found}
+    return {each.name: release_trial(each.name, each) for each in found}
 
 
 def half_noise(self: GaussianMechanism, values: Any, *others: Any) -> Any:
@@ -78,75 +78,75 @@ def test_correct_moments_are_kept(name: str) -> None:
 @pytest.mark.parametrize("place", range(3))
 def test_correct_statistics_are_kept(place: int, relation: Relation) -> None:
     release = invented_statistics(relation, 0.1, delta=1e-5)[place]
-    assert runs_until_refuted(rehearse_release("statistics", release), 500, KEPT_BELOW) is None
+    assert runs_until_refuted(release_trial("statistics", release), 500, KEPT_BELOW) is None
 
 
 @pytest.mark.parametrize("place", range(3))
 def test_statistics_with_half_of_their_noise_are_refuted(place: int) -> None:
     charged = invented_statistics(Relation.BLANK_ONE, 0.1, delta=1e-5)[place]
-    rehearsal = rehearse_release("statistics", at_half_noise(charged), charged.cost(1))
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    trial = release_trial("statistics", at_half_noise(charged), charged.cost(1))
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])
 def test_a_correct_count_of_members_is_kept(relation: Relation) -> None:
-    assert runs_until_refuted(rehearse_count(1.0, relation, delta=1e-6), 3000, KEPT_BELOW) is None
+    assert runs_until_refuted(count_trial(1.0, relation, delta=1e-6), 3000, KEPT_BELOW) is None
 
 
 def test_a_count_of_members_with_half_its_noise_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rehearsal = rehearse_count(0.5, Relation.BLANK_ONE, delta=1e-6)
+    trial = count_trial(0.5, Relation.BLANK_ONE, delta=1e-6)
     noise = members_count.count_noise
     monkeypatch.setattr(
         members_count, "count_noise", lambda epsilon, relation: noise(2 * epsilon, relation)
     )
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 @pytest.mark.parametrize(
     "name", ["private background, blank one, groups", "private background, replace one", "clipped"]
 )
 def test_half_of_the_sensitivity_is_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal = tried(name)
+    trial = tried(name)
     monkeypatch.setattr(GaussianMechanism, "randomise", half_noise)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 @pytest.mark.parametrize("name", MOMENTS)
 def test_moments_at_half_their_sensitivity_are_refuted(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rehearsal = moments()[name]
+    trial = moments()[name]
     monkeypatch.setattr(GaussianMechanism, "randomise", half_noise)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
-def at_two(relation: Relation) -> Rehearsal:
+def at_two(relation: Relation) -> AuditTrial:
     """A background of a claim of (2, 1e-5), where faults of a factor two show soon."""
     release: Any = background(relation)
-    return rehearse_release("background", replace(release, epsilon=2.0))
+    return release_trial("background", replace(release, epsilon=2.0))
 
 
 def test_a_null_record_that_counts_as_the_defaults_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rehearsal, read = at_two(Relation.BLANK_ONE), records.Records.read_any
+    trial, read = at_two(Relation.BLANK_ONE), records.Records.read_any
 
     def forgetful(given: Any, schema: Any) -> Any:
         found = read(given, schema)
         return replace(found, blank=np.zeros_like(found.blank))
 
     monkeypatch.setattr(records.Records, "read_any", forgetful)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_a_model_that_mixes_rows_and_gets_them_together_is_refuted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rehearsal = at_two(Relation.BLANK_ONE)
+    trial = at_two(Relation.BLANK_ONE)
     monkeypatch.setattr(games.BackgroundGames, "together", property(lambda _: True))
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_an_exact_base_value_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,15 +155,15 @@ def test_an_exact_base_value_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None
         noisy[:, -1] = np.asarray(values)[:, -1]
         return noisy
 
-    rehearsal = at_two(Relation.REPLACE_ONE)
+    trial = at_two(Relation.REPLACE_ONE)
     monkeypatch.setattr(GaussianMechanism, "randomise", but_the_last)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_missing_clipping_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal = tried("clipped")
+    trial = tried("clipped")
     monkeypatch.setattr("voile.release.clipped.clipped", lambda vectors, _: vectors)
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_the_model_that_is_explained_is_never_asked() -> None:
@@ -175,6 +175,6 @@ def test_the_model_that_is_explained_is_never_asked() -> None:
 
     asked: list[int] = []
     release: Any = background(Relation.BLANK_ONE, model=wrap(counted, outputs=Box(0, 1)))
-    rehearsal, before = rehearse_release("background", release), len(asked)
-    runs_until_refuted(rehearsal, 250)
+    trial, before = release_trial("background", release), len(asked)
+    runs_until_refuted(trial, 250)
     assert len(asked) == before

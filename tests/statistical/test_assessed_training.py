@@ -1,6 +1,6 @@
 """DP-SGD assessed: correct code is kept, and every planted fault is refuted.
 
-Faults are patched into the code that runs in production; the rehearsal knows nothing of them.
+Faults are patched into the code that runs in production; the trial knows nothing of them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted, stage
-from voile.attacks.training_canaries import rehearse_stage
+from voile.assess.training_canaries import stage_trial
 from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
-from voile.federation.randomness import FreshCiphers
+from voile.federation.client import FreshCiphers
 from voile.pipelines.network_task import NetworkTask
 from voile.training.private import PrivateSteps, loop
 from voile.training.private.perceptrons import PerceptronSum
@@ -27,7 +27,7 @@ MOST = 4000
 
 
 def tried(task: NetworkTask) -> Any:
-    return rehearse_stage("stage", task, delta=1e-5)
+    return stage_trial("stage", task, delta=1e-5)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -111,5 +111,5 @@ def test_division_by_those_who_contribute_is_refuted(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(loop, "_add_up", counted)
     monkeypatch.setattr(PrivateSteps, "expected_batch", property(lambda _: drawn[0]))
-    rehearsal = tried(stage(Relation.ADD_OR_REMOVE_ONE))
-    assert runs_until_refuted(rehearsal, MOST) is not None
+    trial = tried(stage(Relation.ADD_OR_REMOVE_ONE))
+    assert runs_until_refuted(trial, MOST) is not None

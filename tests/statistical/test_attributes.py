@@ -28,7 +28,6 @@ from voile.training.private import (
     attributes,
     fit_attributes_privately,
     loop,
-    sampling,
 )
 
 STEPS, RATE, NORM, EPSILON, PUBLIC = 40_000, 0.3, 0.5, 1.0, 1e4
@@ -42,7 +41,7 @@ class Keeping:
     def __init__(self) -> None:
         self.kept: list[tuple[float, float]] = []
 
-    def over(self, parameters: Array) -> Move:  # noqa: ARG002
+    def bind(self, parameters: Array) -> Move:  # noqa: ARG002
         def move(gradient: Array, share: float = 1.0) -> None:  # noqa: ARG001
             # Both outputs: a record moves them by opposite amounts.
             self.kept.append((float(gradient[0]), float(gradient[1] - gradient[3])))
@@ -124,7 +123,7 @@ def test_one_draw_for_both_sums_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
     promised = privacy(Relation.BLANK_ONE)
     pair = []
     for value, seed in ((1e3, 1), (0.0, 2)):
-        drawn: Any = sampling.poisson_samples(np.random.default_rng(seed), 1, RATE, STEPS)
+        drawn: Any = loop.poisson_samples(np.random.default_rng(seed), 1, RATE, STEPS)
         shared: list[Iterator[Any]] = list(tee(drawn, 2))
         for module in (loop, attributes):
             monkeypatch.setattr(module, "poisson_samples", lambda *_, of=shared: of.pop())

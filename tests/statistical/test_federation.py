@@ -24,7 +24,12 @@ from voile.datasets import read_table
 from voile.federation import Client, CountingGuard, Instruction
 from voile.pipelines.network_task import Training
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE
-from voile.pipelines.private_explainer.plan import Facts, PipelinePlan, Spent, separate_budgets
+from voile.pipelines.private_explainer.plan import (
+    Facts,
+    PipelinePlan,
+    StageSpending,
+    separate_budgets,
+)
 from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.training.optimisers import ADAM_FLOOR
@@ -41,7 +46,7 @@ def plan() -> PipelinePlan:
     training = Training(hidden=(), clipping_norm=NORM, sampling_rate=1.0, epochs=1, rate=RATE)
     return separate_budgets(
         Facts(SCHEMA, {"north": 1}, row_of("v1"), rounds=1),
-        dict.fromkeys((BLACK_BOX, SURROGATE), Spent(EPSILON, DELTA)),
+        dict.fromkeys((BLACK_BOX, SURROGATE), StageSpending(EPSILON, DELTA)),
         training=dict.fromkeys((BLACK_BOX, SURROGATE), training),
     )
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from tests.unit.secure_aggregation.parties import Run, sum_of, terms_for
-from voile.secure_aggregation import AttemptStep, HonestButCurious, client
-from voile.secure_aggregation.masking import subtract_mask
+from tests.unit.federation.secure_aggregation.parties import Run, sum_of, terms_for
+from voile.federation.secure_aggregation import AttemptStep, HonestButCurious, client
+from voile.federation.secure_aggregation.masking import subtract_mask
 
 LENGTH = 1 << 18
 INPUTS = [(0, 0, 3_000_000), (1_000_000, 1_000_000, 1_000_000)]

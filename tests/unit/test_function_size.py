@@ -1,6 +1,7 @@
 """No function is long, and none takes many parameters; values that travel together are one value.
 
-The options of a command, and the text that `--help` shows of it, are its list, not its length.
+The options of a command, and the text that `--help` shows of it, are its list, not its length. The
+example at the end of a docstring does not count either.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ def commands(of: typer.Typer = app) -> Iterator[tuple[Path, str]]:
 def lines(function: Function, *, is_command: bool) -> int:
     statements = function.body[1:] if ast.get_docstring(function) else function.body
     first = statements[0].lineno if is_command and statements else function.lineno
-    return (function.end_lineno or first) - first + 1
+    example = 0 if is_command else example_lines(ast.get_docstring(function) or "")
+    return (function.end_lineno or first) - first + 1 - example
+
+
+def example_lines(docstring: str) -> int:
+    before, shown, _ = docstring.partition("\n\n>>> ")
+    return len(docstring.splitlines()) - len(before.splitlines()) if shown else 0
 
 
 def parameters(function: Function) -> int:
@@ -71,6 +78,10 @@ def test_what_is_too_large_is_seen() -> None:
     wide = ", ".join(f"p{place}" for place in range(MOST_PARAMETERS + 1))
     here = Path("here.py")
     assert too_large(f"def long():{body}", here, set()) == ["here.py:1 long"]
+    shown = '\n    """Is long.\n\n    >>> 1\n    1\n    """'
+    assert too_large(f"def long():{shown}{body}", here, set()) == ["here.py:1 long"]
+    shorter = "\n    pass" * (MOST_LINES - 3)
+    assert too_large(f"def fits():{shown}{shorter}", here, set()) == []
     assert too_large(f"def wide({wide}): pass", here, set()) == ["here.py:1 wide"]
     assert too_large(f"class A:\n    def f(self, *{wide}): pass", here, set()) == ["here.py:2 f"]
     assert too_large(f"def command({wide}): pass", here, {(here, "command")}) == []

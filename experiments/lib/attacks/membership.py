@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attacks.membership import Floats
+from voile.assess.members_count import Floats
 
 Train: TypeAlias = Callable[[NDArray[np.intp]], Any]
 """Trains a model on the rows at these places."""

@@ -15,8 +15,8 @@ from experiments.lib.datasets.catalogue import SOURCES, Source
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Categories, Feature, Label, Numbers, RawColumn, Schema
-from voile.datasets.dataset import Dataset
-from voile.datasets.parquet_files import parquet_columns
+from voile.datasets.clinic import Dataset
+from voile.datasets.tables import parquet_columns
 
 
 def schema_of(name: str) -> Schema:

@@ -46,7 +46,7 @@ class Partition:
         return {name: len(places) for name, places in self.clients.items()}
 
     def counts(self, labels: ArrayLike, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """For each client the number of rows of each label; `voile.plots.partition` draws it.
+        """For each client the number of rows of each label; `partition` in `lib/plots.py` draws it.
 
         `names` are the texts of labels that are given by position.
         """

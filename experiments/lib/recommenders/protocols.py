@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.recommenders.denoising import Matrix
-from voile.recommenders.measuring import below
-from voile.recommenders.splits import Split
+from voile.recommenders.measuring import Split, below
 
 
 @dataclass(frozen=True)

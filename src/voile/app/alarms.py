@@ -25,13 +25,14 @@ def alarms(figures: Mapping[str, Any], *, unused: Collection[str] = ()) -> list[
         if what not in unused
     ]
     if quality is not None and not quality:
-        said.append("In no held-out row could anything be read: nobody knows how good this is.")
+        said.append("No held-out row could be read, so nobody knows how good this is.")
     said += [f"{line}." for line in figures.get("trust", {}).get("alarms", ())]
     cosine = figures.get("stability", {}).get("cosine", 1.0)
     if cosine < _UNSTABLE:
         said.append(
-            "Single explanations are mostly noise: under other noise they would have had a cosine "
-            f"of about {cosine:.2f} to these (an estimate; 1 is the same, 0 has nothing in common)."
+            "Single explanations are mostly noise: with other noise, their cosine to these would "
+            f"be about {cosine:.2f} (an estimate; 1 is the same, 0 has nothing in common). Use "
+            "more rows, fewer features, a coarser level, or a larger epsilon."
         )
     return said
 

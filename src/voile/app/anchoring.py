@@ -25,7 +25,7 @@ from voile.records.audit_log import (
     open_anchors,
 )
 from voile.records.audit_log.anchor import deploy
-from voile.records.audit_log.delivery import Mined
+from voile.records.audit_log.delivery import MinedTransaction
 from voile.records.audit_log.kept import signed_checkpoint
 from voile.records.audit_log.notes import Checkpoint, Note
 from voile.records.audit_log.publishing import latest_checkpoint, missing_cosignatures
@@ -33,7 +33,7 @@ from voile.records.storage import Storage
 
 
 @dataclass(frozen=True)
-class AnchoredNow:
+class AnchorResult:
     """What stands on the chain after the command.
 
     Args:
@@ -42,12 +42,12 @@ class AnchoredNow:
 
     checkpoint: Checkpoint
     address: AnchorAddress
-    mined: Mined | None = None
+    mined: MinedTransaction | None = None
 
 
 def deploy_anchor(
     rpc: str, chain_id: int, policy: Path, rules: Policy, account: Any, terms: DeliveryTerms
-) -> tuple[Policy, Mined]:
+) -> tuple[Policy, MinedTransaction]:
     """Deploy the contract, and write its address into the policy file."""
     if rules.anchor is not None:
         raise InvalidInput(
@@ -64,8 +64,8 @@ def anchors_of(policy: Policy, rpc: str, confirmations: int) -> Anchors:
     """The contract that the policy names."""
     if policy.anchor is None:
         raise InvalidInput(
-            'the policy names no contract: `anchor = "eip155:CHAIN:0x..."`, which `voile audit '
-            "anchor --deploy` writes"
+            "the policy names no contract. Create one with `voile audit anchor --deploy`, which "
+            'adds `anchor = "eip155:CHAIN:0x..."`'
         )
     return open_anchors(rpc, policy.anchor, confirmations)
 
@@ -77,7 +77,7 @@ def anchor_log(
     anchors: Anchors,
     account: Any,
     terms: DeliveryTerms,
-) -> AnchoredNow:
+) -> AnchorResult:
     """The latest published checkpoint, put on the chain."""
     checkpoint = _publishable(storage, log, policy)  # step 1
     known = anchors.latest(log.origin, confirmations=1)
@@ -93,17 +93,17 @@ def anchor_log(
     found = anchors.latest(log.origin, confirmations=1)  # step 4
     if found is None or found.size < checkpoint.size:
         raise VerificationFailed(
-            "the transaction is confirmed, and the chain does not hold the checkpoint: is another "
-            "node asked than the one that was told?"
+            "the transaction is confirmed, but the chain does not hold the checkpoint: check "
+            "that --rpc names the node that received it"
         )
-    return AnchoredNow(found, anchors.address, mined)
+    return AnchorResult(found, anchors.address, mined)
 
 
 def _publishable(storage: Storage, log: AuditLog, policy: Policy) -> Checkpoint:
     storage.submit(log.check)
     note = latest_checkpoint(storage)
     if note is None:
-        raise InvalidInput("nothing was published yet; `voile audit checkpoint` does it")
+        raise InvalidInput("no checkpoint was published yet; run `voile audit checkpoint` first")
     checkpoint = signed_checkpoint(note, policy)
     if not storage.submit(lambda t: log.extends(t, checkpoint)):
         raise VerificationFailed(
@@ -111,7 +111,7 @@ def _publishable(storage: Storage, log: AuditLog, policy: Policy) -> Checkpoint:
         )
     if missing := missing_cosignatures(Note.parse(note), policy):
         raise VerificationFailed(
-            f"{missing} cosignature(s) that the policy asks for are missing; `voile audit "
+            f"{missing} cosignature(s) required by the policy are missing; `voile audit "
             "checkpoint` collects them. Nothing was sent"
         )
     return checkpoint

@@ -56,11 +56,11 @@ from voile.core.schema import Rows, Schema, is_table
 from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.arrays import Arrays
-from voile.federation.files import write_arrays
 from voile.federation.history import without_times
+from voile.federation.stored_text import write_arrays
 from voile.models import Outputs, WrappedModel
 from voile.pipelines.calibration import Calibration, last_layer
-from voile.pipelines.tables import NetworkModel, OfNetworkModel, OutputHead
+from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
 
@@ -179,13 +179,13 @@ class Artefact:
     def network(self) -> NetworkModel:
         """The private black box."""
         arrays, _ = self._black_box
-        return NetworkModel.of(self.schema, OutputHead.of_label(self.schema), arrays)
+        return NetworkModel.from_arrays(self.schema, OutputHead.of_label(self.schema), arrays)
 
     @cached_property
     def _black_box(self) -> tuple[Arrays, dict[str, Any]]:
         if not self.has_model:
             raise Refused(
-                "this artefact explains a model that somebody brought; it holds its surrogate only"
+                "this artefact explains an external model; it holds the surrogate, not the model"
             )
         return array_file.read(self._home / BLACK_BOX, _BLACK_BOX_FILE)
 
@@ -213,7 +213,7 @@ class Artefact:
         """The private black box, as every part of voile takes it."""
         network = self.network
         return WrappedModel(
-            forward=OfNetworkModel(network),
+            forward=NetworkModelForward(network),
             identity=lambda: network.digest,
             width=len(network.feature_names),
             feature_names=network.feature_names,
@@ -240,6 +240,20 @@ class Artefact:
         return load_surrogate(self._home / SURROGATE)
 
     @cached_property
+    def surrogate_model(self) -> WrappedModel:
+        """The surrogate, as every part of voile takes a model."""
+        surrogate = self.surrogate
+        return WrappedModel(
+            forward=surrogate.predict,
+            identity=lambda: surrogate.digest,
+            width=len(surrogate.feature_names),
+            feature_names=surrogate.feature_names,
+            output_names=surrogate.output_names,
+            outputs=OutputHead.of_label(self.schema).outputs,
+            source=surrogate,
+        )
+
+    @cached_property
     def explainer(self) -> FastShap:
         """The distilled explainer; refused where the pipeline has none."""
         self._check_surrogate()
@@ -247,7 +261,7 @@ class Artefact:
 
     def _check_surrogate(self) -> None:
         if not self.has_surrogate:
-            raise Refused("this artefact holds its model alone, without surrogate or explainer")
+            raise Refused("this artefact holds a model only: it has no surrogate and no explainer")
 
     @cached_property
     def reference(self) -> Rows:
@@ -274,7 +288,7 @@ class Artefact:
         return {row.event for row in self.history if row.outcome.counts}
 
     def alarms(self, *, unused: Collection[str] = ()) -> tuple[str, ...]:
-        """Why it is of no use, where it is not; see `voile.app.alarms`."""
+        """Why it should not be used, if so; see `voile.app.alarms`."""
         return tuple(alarms(self.figures, unused=unused))
 
     @property
@@ -301,7 +315,7 @@ class Artefact:
     def log_folder(self, party: str) -> Path:
         """Where a party's exported log lies; the server's is called `server`."""
         if party not in self.settings["logs"]:
-            raise InvalidInput(f"{self.folder}: {party!r} is no party of it")
+            raise InvalidInput(f"{self.folder}: {party!r} is not a party of this federation")
         return self._home / log_place(party)
 
 

@@ -20,7 +20,7 @@ from voile.core.array_file import check_kind
 from voile.core.atomic_file import check_output, check_output_folder, is_left_over, replace_file
 from voile.core.errors import InvalidInput, UnreadableFile, VerificationFailed
 from voile.core.input_file import read_file, read_json
-from voile.federation.files import file_stem
+from voile.federation.stored_text import file_stem
 from voile.records.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
 from voile.records.vault import POLICY
 
@@ -153,7 +153,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a folder, of a version that this voile reads."""
     path = folder / MANIFEST
     if not path.is_file():
-        raise UnreadableFile(f"{folder}: no artefact ({MANIFEST} is missing), or an unfinished one")
+        raise UnreadableFile(f"{folder}: not a finished artefact ({MANIFEST} is missing)")
     head = read_json(path)
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise UnreadableFile(f"{path}: not the manifest of an artefact")
@@ -189,9 +189,11 @@ def check_files(
     home = folder.resolve()
     for name, digest in files.items():
         if (folder / name).resolve() != home / name:
-            raise UnreadableFile(f"{folder / name}: a link, expected the file itself")
+            raise UnreadableFile(f"{folder / name}: expected a file, found a link")
         if not (folder / name).is_file() or file_digest(folder / name) != digest:
-            raise VerificationFailed(f"{folder / name}: changed or lost since it was written")
+            raise VerificationFailed(
+                f"{folder / name}: was changed or deleted after it was written"
+            )
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ class OwnFolder:
 
     Args:
         what: is in it, in words.
-        command: what writes it, and finishes one that was broken off.
+        command: what writes it, and finishes it after an interruption.
         manifest: the name of its manifest.
         kind, version: of the format.
         files: what may lie in it.
@@ -239,7 +241,7 @@ class OwnFolder:
         if found and (others or not self.is_at(folder)):
             shown = ", ".join((others or found)[:3])
             raise InvalidInput(
-                f"{folder}: holds other things than a {self.what} ({shown}); choose a new folder, "
+                f"{folder}: holds other files than a {self.what} ({shown}); choose a new folder; "
                 "nothing was charged"
             )
         for name in self.files if found else ():
@@ -267,8 +269,8 @@ class OwnFolder:
         check_kind(path, head, self.kind, self.version)
         if head.keys() == self.head.keys():
             raise UnreadableFile(
-                f"{folder}: was broken off; the `{self.command}` that wrote it finishes it, and "
-                "pays for nothing twice"
+                f"{folder}: training was interrupted; run the same `{self.command}` again, "
+                "nothing is paid for twice"
             )
         return dict(head)
 

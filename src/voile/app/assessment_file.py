@@ -34,7 +34,7 @@ class _AssessmentForm(BaseModel):
 
 
 class AssessedEvent(_AssessmentForm):
-    """One event that was tried; see `voile.attacks.assessment.Assessed`."""
+    """One event that was tried; see `voile.assess.assessment.AssessedClaim`."""
 
     name: str
     event: dict[str, Any]
@@ -54,7 +54,7 @@ class AssessmentFile(_AssessmentForm):
     Args:
         software: version of voile that was tried, and tried it.
         verdict: the worst of all events.
-        left_out: what is charged and was not rehearsed, and why.
+        left_out: what is charged and was not audited, and why.
         record: number of the record in the log that holds the digest of this file; None where there
             was no log to tell, and in files of earlier versions.
     """
@@ -80,7 +80,7 @@ def check_place(folder: Path) -> None:
         find_assessment(folder)
     except UnreadableFile as error:
         raise InvalidInput(
-            f"{path}: holds something else than findings, and is not overwritten; move it away"
+            f"{path}: exists and does not hold findings; move it away first"
         ) from error
 
 

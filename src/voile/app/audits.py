@@ -38,12 +38,12 @@ from voile.core.explanation_file import is_saved
 from voile.core.input_file import LARGEST_TEXT, open_regular, read_file
 from voile.records.audit_log import (
     PART,
-    Anchored,
+    AnchorEvidence,
     AuditLog,
     DeliveryTerms,
-    Elsewhere,
-    KeptCheckpoint,
     KeyChange,
+    OtherCheckpoint,
+    PinnedCheckpoint,
     Policy,
     RemoteWitness,
     Report,
@@ -65,7 +65,7 @@ from voile.records.audit_log.canonical import Malformed, decode_flat
 from voile.records.audit_log.delivery import GWEI
 from voile.records.audit_log.notes import LARGEST_NOTE, KeyKind, VerifierKey, to_base64
 from voile.records.audit_log.publishing import (
-    Published,
+    PublishedCheckpoints,
     check_stored,
     export_log,
     latest_checkpoint,
@@ -90,7 +90,7 @@ _PRIVATE = 0o600
 
 
 @dataclass(frozen=True)
-class AuditDone:
+class AuditResult:
     """What was done, by name; plain values.
 
     Args:
@@ -102,7 +102,7 @@ class AuditDone:
 
 
 @dataclass(frozen=True)
-class LogShown:
+class LogResult:
     """How far a log goes, and its last records.
 
     Args:
@@ -128,7 +128,7 @@ class WitnessServing:
 # --- keeping --------------------------------------------------------------------------------------
 
 
-def start(command: StartLog, _context: Context) -> AuditDone:
+def start(command: StartLog, _context: Context) -> AuditResult:
     """Key, tables and policy of a new log."""
     place, origin = _place(command), command.origin
     check_start(place)
@@ -139,10 +139,10 @@ def start(command: StartLog, _context: Context) -> AuditDone:
         rules = Policy(origin, (signer.verifier,), keys, command.threshold, command.witnesses)
     log = start_log(place, signer, rules)
     facts = {"origin": origin, "log_key": str(signer.verifier), "key": str(place.signing_key)}
-    return AuditDone({**facts, "policy": str(place.policy), "log": log})
+    return AuditResult({**facts, "policy": str(place.policy), "log": log})
 
 
-def show(command: ShowLog, _context: Context) -> LogShown:
+def show(command: ShowLog, _context: Context) -> LogResult:
     """Size, root, checkpoint and the last records."""
     last = command.last
     with _log_database(command.database) as storage:
@@ -154,20 +154,20 @@ def show(command: ShowLog, _context: Context) -> LogShown:
     facts: dict[str, Any] = {"origin": log.origin, "size": head.size, "root": head.root.hex()}
     facts["unsigned"] = max(0, head.size - signed)
     facts["checkpoint"] = None if note is None else note.decode()
-    return LogShown(facts, tuple(map(json.loads, records)), first, command.check)
+    return LogResult(facts, tuple(map(json.loads, records)), first, command.check)
 
 
-def export(command: ExportLog, _context: Context) -> AuditDone:
+def export(command: ExportLog, _context: Context) -> AuditResult:
     """All records that the latest checkpoint covers."""
     with _log_database(command.database) as storage:
         size = export_log(storage, storage.submit(AuditLog.open), command.folder)
-    return AuditDone({"folder": str(command.folder), "records": size})
+    return AuditResult({"folder": str(command.folder), "records": size})
 
 
 # --- signing --------------------------------------------------------------------------------------
 
 
-def sign(command: SignCheckpoint, _context: Context) -> AuditDone:
+def sign(command: SignCheckpoint, _context: Context) -> AuditResult:
     """Sign, collect cosignatures, publish; with another key from now on, if that is asked for."""
     place, out, rotate_to = _place(command), command.out, command.rotate_to
     copy = kept_checkpoint(place.signing_key)  # may be named: both only go forward
@@ -191,12 +191,12 @@ def sign(command: SignCheckpoint, _context: Context) -> AuditDone:
             change = KeyChange(signer, following, command.reason)
             published = rotate(storage, log, rules, change, **asked)
             beside = kept_checkpoint(rotate_to)  # where it is looked for from now on
-            KeptCheckpoint(beside, rules).advance(bytes(published.note))
-    KeptCheckpoint(out, rules).advance(bytes(published.note))
-    return AuditDone(_published(published) | {"checkpoint": str(out)}, published.missing)
+            PinnedCheckpoint(beside, rules).advance(bytes(published.note))
+    PinnedCheckpoint(out, rules).advance(bytes(published.note))
+    return AuditResult(_published(published) | {"checkpoint": str(out)}, published.missing)
 
 
-def accept(command: AcceptCheckpoint, context: Context) -> AuditDone:
+def accept(command: AcceptCheckpoint, context: Context) -> AuditResult:
     """Pin the log as it is, once somebody has said that it is the current one."""
     place = _place(command)
     read_policy(place.policy)
@@ -206,10 +206,10 @@ def accept(command: AcceptCheckpoint, context: Context) -> AuditDone:
         if not command.sure:
             context.ask(f"{_standing(storage)} Is this database the current one?")
         accepted = keeper.accept(storage, command.reason)
-    return AuditDone({"size": accepted.size, "checkpoint": str(keeper.copy)})
+    return AuditResult({"size": accepted.size, "checkpoint": str(keeper.copy)})
 
 
-def complete(command: CompleteReceipts, _context: Context) -> AuditDone:
+def complete(command: CompleteReceipts, _context: Context) -> AuditResult:
     """Receipts under a checkpoint with more cosignatures."""
     place, receipts = _place(command), command.receipts
     check_outputs(receipts, files_of(place))
@@ -223,23 +223,23 @@ def complete(command: CompleteReceipts, _context: Context) -> AuditDone:
             with as_invalid_input(str(path)):
                 replace_file(path, reissue(storage, log, content), mode=_PRIVATE)
     facts = _published(published) | {"receipts": list(map(str, receipts))}
-    return AuditDone(facts, published.missing)
+    return AuditResult(facts, published.missing)
 
 
 # --- on a chain -----------------------------------------------------------------------------------
 
 
-def new_anchor_account(command: NewAnchorAccount, context: Context) -> AuditDone:
+def new_anchor_account(command: NewAnchorAccount, context: Context) -> AuditResult:
     """A key of its own, encrypted."""
     keystore = command.keystore
     if os.path.lexists(keystore):
         raise InvalidInput(f"{keystore}: exists already; choose another name")
     address, content = new_keystore(context.passphrase(True))
     replace_file(keystore, content, mode=_PRIVATE)
-    return AuditDone({"address": address, "keystore": str(keystore)})
+    return AuditResult({"address": address, "keystore": str(keystore)})
 
 
-def anchor(command: AnchorLog, context: Context) -> AuditDone:
+def anchor(command: AnchorLog, context: Context) -> AuditResult:
     """The latest checkpoint, on the chain that the policy names."""
     place, rpc, fee = _place(command), command.rpc, command.max_fee
     rules = read_policy(place.policy)
@@ -261,13 +261,15 @@ def anchor(command: AnchorLog, context: Context) -> AuditDone:
     facts |= {"anchor": str(found.address), "size": found.checkpoint.size}
     facts |= {"root": found.checkpoint.root.hex()}
     sent = found.mined
-    return AuditDone({**facts, "transaction": sent and sent.transaction, "gas": sent and sent.gas})
+    return AuditResult(
+        {**facts, "transaction": sent and sent.transaction, "gas": sent and sent.gas}
+    )
 
 
 # --- proving --------------------------------------------------------------------------------------
 
 
-def issue(command: IssueReceipt, context: Context) -> AuditDone:
+def issue(command: IssueReceipt, context: Context) -> AuditResult:
     """The receipt of an answer, once more."""
     check_named(command.signing_key, command.policy, command.replay_key)
     place, charge, out = _place(command), command.charge, command.out
@@ -282,14 +284,14 @@ def issue(command: IssueReceipt, context: Context) -> AuditDone:
     return _written(out, content, mode=_PRIVATE)
 
 
-def prove(command: ProveRecord, context: Context) -> AuditDone:
+def prove(command: ProveRecord, context: Context) -> AuditResult:
     """A receipt for a record, or a proof between two trees."""
     index, out, sizes = command.index, command.out, (command.smaller, command.larger)
     read = [] if command.nonces is None else [command.nonces]
     check_outputs([out], [*files_of(usual_place(database=command.database)), *read])
     context.check_overwriting([out], allowed=command.overwrite)
     if (index is None) == (None in sizes):
-        raise InvalidInput("expected the number of a record, or both --from and --to")
+        raise InvalidInput("expected a record number, or both --from and --to")
     with _log_database(command.database) as storage:
         log = storage.submit(AuditLog.open)
         if index is not None:
@@ -413,7 +415,7 @@ def _remote(urls: Sequence[str]) -> list[RemoteWitness] | None:
     return [RemoteWitness(url) for url in urls] or None
 
 
-def _published(published: Published) -> dict[str, Any]:
+def _published(published: PublishedCheckpoints) -> dict[str, Any]:
     return {
         "size": published.checkpoint.size,
         "root": published.checkpoint.root.hex(),
@@ -422,16 +424,17 @@ def _published(published: Published) -> dict[str, Any]:
     }
 
 
-def _written(out: Path, content: bytes, *, mode: int) -> AuditDone:
+def _written(out: Path, content: bytes, *, mode: int) -> AuditResult:
     replace_file(out, content, mode=mode)
-    return AuditDone({"written": str(out), "bytes": len(content)})
+    return AuditResult({"written": str(out), "bytes": len(content)})
 
 
 def _answer(path: Path) -> bytes:
     """Canonical bytes of a saved explanation; any other file is taken as canonical bytes."""
     if path.suffix.lower() in (".json", ".parquet"):
         raise InvalidInput(
-            f"{path}: a copy of the numbers; a receipt commits to the explanation saved as .voile"
+            f"{path}: a receipt belongs to the explanation saved as .voile, not to this copy; "
+            "pass the .voile file"
         )
     content = read_file(path)
     return explanation_bytes(Explanation.load(path)) if is_saved(content) else content
@@ -445,7 +448,7 @@ def _check_pair(proof: Path, answer: Path) -> None:
     rows, expected = len(Explanation.load(answer)), len(Explanation.load(own))
     if rows > expected == 1:
         raise InvalidInput(
-            f"{answer}: an explanation of {rows} rows, the receipt is for one: use --answer {own}"
+            f"{answer}: holds {rows} rows, but the receipt is for one row: use --answer {own}"
         )
 
 
@@ -464,22 +467,22 @@ def _nonces(path: Path | None) -> dict[str, bytes]:
         return parse_nonces(decode_flat(read_file(path, LARGEST_TEXT).strip()))
 
 
-def _anchored(command: VerifyProof, rules: Policy) -> Anchored | None:
+def _anchored(command: VerifyProof, rules: Policy) -> AnchorEvidence | None:
     if command.rpc is None:
         return None
     path = None if command.checkpoint else command.consistency
     found = anchors_of(rules, command.rpc, command.confirmations).latest(rules.origin)
-    return Anchored(found, b"" if path is None else read_file(path, LARGEST_TEXT))
+    return AnchorEvidence(found, b"" if path is None else read_file(path, LARGEST_TEXT))
 
 
-def _elsewhere(command: VerifyProof) -> Elsewhere | None:
+def _elsewhere(command: VerifyProof) -> OtherCheckpoint | None:
     path = command.consistency
     if command.checkpoint is None:
         if path is not None and command.rpc is None:
-            raise InvalidInput("--consistency needs the --checkpoint (or --rpc) it leads to")
+            raise InvalidInput("--consistency also needs --checkpoint or --rpc")
         return None
     proof = b"" if path is None else read_file(path, LARGEST_TEXT)
-    return Elsewhere(read_file(command.checkpoint, LARGEST_NOTE), proof)
+    return OtherCheckpoint(read_file(command.checkpoint, LARGEST_NOTE), proof)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

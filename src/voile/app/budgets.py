@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Final
 
 from voile.app.budget import open_budget, renew_budget
-from voile.app.budget.history import BudgetAct, budget_history
-from voile.app.budget.page import budget_html, declaring
 from voile.app.budget.verification import Evidence, verify
 from voile.app.calls import Context
 from voile.app.commands.budget import (
@@ -24,38 +23,133 @@ from voile.app.commands.budget import (
 )
 from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
-from voile.core.atomic_file import replace_file
 from voile.core.choices import member
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, declared_maximum
 from voile.core.input_file import read_file, read_json
+from voile.core.rendering import write_page
+from voile.privacy.accounting.measures import consumed
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
-from voile.privacy.weakness import weaknesses
-from voile.records.audit_log import AuditLog, RemoteWitness, Report, SigningKey
+from voile.privacy.mechanisms.parameters import weaknesses
+from voile.records.audit_log import (
+    AuditLog,
+    RefusalRecord,
+    RemoteWitness,
+    Report,
+    SigningKey,
+    decode_record,
+)
 from voile.records.audit_log.notes import LARGEST_NOTE
 from voile.records.checkpoints import Kept, kept_checkpoint, read_policy
 from voile.records.ledger import (
     AccountNode,
-    Adaptive,
+    AdaptiveSpending,
     BudgetReport,
     Children,
     Forecast,
     Ledger,
     Opening,
-    Planned,
+    PlannedSpending,
     ReplayKey,
     Risk,
     budget_report,
     forecast,
     share_of,
 )
+from voile.records.ledger.event_text import unpacked
+from voile.records.ledger.journal import Entry, charge_name, entries_of
 from voile.records.storage import Reader, Storage
 from voile.records.storage.opening import open_existing
 from voile.records.vault import PARTS, Place, Vault, check_named, open_vault_at, usual_place
 
+# --- What happened to an account and those below it, for people who answer for it ----------------
+# The ledger's journal says who was granted what, and what for. Refusals are in the audit log alone,
+# which is written to be shown and names nobody: of them the account, the time and the reason are
+# known.
+
+
+REFUSED: Final = "refused"
+_PAGE: Final = 1000
+_MARK: Final = RefusalRecord.kind.encode()
+
 
 @dataclass(frozen=True)
-class BudgetDone:
+class BudgetAct:
+    """One line of the history.
+
+    Args:
+        time: seconds since 1970.
+        act: opened, charged, renewed or refused.
+        caller: who; empty for a refusal.
+        purpose: what for, why, or the reason of a refusal.
+        share: of its account's budget, for a charge that cost something; else None.
+        charge: the ledger's name for it; empty for a refusal.
+    """
+
+    time: float
+    act: str
+    account: str
+    caller: str
+    purpose: str
+    share: float | None
+    charge: str
+
+
+def budget_history(
+    ledger: Ledger, log: AuditLog, t: Reader, name: str | None = None
+) -> list[BudgetAct]:
+    """In the order of time: of an account and those below it, or of all accounts.
+
+    The log counts whole seconds: within one of them, refusals come last.
+
+    Args:
+        name: of the account; all of them if None.
+    """
+    nodes = ledger.nodes(t) if name is None else [ledger.node(t, name), *ledger.below(t, name)]
+    # What is left of a plan are releases, not a sum.
+    budgets = {
+        node.account.name: () if node.account.is_plan else node.account.budgets for node in nodes
+    }
+    roots = dict.fromkeys(node.account.root for node in nodes)
+    acts = [
+        _act(entry, budgets[entry.account])
+        for root in roots
+        for entry in entries_of(t, root)
+        if entry.account in budgets
+    ]
+    acts.sort(key=lambda act: act.time)  # each journal is in order already
+    refused = (act for act in _refusals(log, t) if name is None or act.account in budgets)
+    return list(heapq.merge(acts, refused, key=lambda act: int(act.time)))
+
+
+def _act(entry: Entry, budgets: tuple[float, ...]) -> BudgetAct:
+    share = consumed(unpacked(entry.cost, 1)[0], budgets) if entry.cost and budgets else None
+    return BudgetAct(
+        time=entry.time,
+        act=entry.act,
+        account=entry.account,
+        caller=entry.caller,
+        purpose=entry.purpose,
+        share=share,
+        charge=charge_name(entry),
+    )
+
+
+def _refusals(log: AuditLog, t: Reader) -> Iterator[BudgetAct]:
+    first = 0
+    while page := log.records(t, first=first, limit=_PAGE):
+        for content in page:
+            record = decode_record(content) if _MARK in content else None
+            if isinstance(record, RefusalRecord):
+                yield BudgetAct(record.time, REFUSED, record.account, "", record.reason, None, "")
+        first += len(page)
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BudgetResult:
     """What was done to an account, and the checkpoint after it.
 
     Args:
@@ -92,6 +186,20 @@ class AccountUse:
 
 
 @dataclass(frozen=True)
+class BudgetPage:
+    """A budget report with what its page needs besides.
+
+    Args:
+        records_per_person: of one person at most, where somebody has declared that.
+    """
+
+    view: ClassVar[str] = "budget page"
+
+    report: BudgetReport
+    records_per_person: int | None = None
+
+
+@dataclass(frozen=True)
 class HistoryResult:
     """What happened, oldest first.
 
@@ -115,11 +223,11 @@ class ForecastResult:
     hours: float
 
 
-def open_account(command: OpenBudget, context: Context) -> BudgetDone:
+def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     """Open it, on record."""
     protected = Protected(
         member(ProtectedUnit, command.unit),
-        member(Relation, command.relation),
+        command.relation,
         command.dataset,
         command.columns,
     )
@@ -129,7 +237,9 @@ def open_account(command: OpenBudget, context: Context) -> BudgetDone:
         protected=protected,
         epsilon=command.epsilon,
         delta=command.delta,
-        spending=Adaptive(command.orders) if plan is None else Planned(_events(plan)),
+        spending=AdaptiveSpending(command.orders)
+        if plan is None
+        else PlannedSpending(_events(plan)),
         parent=command.parent,
         children=Children.PARALLEL if command.parallel else Children.SEQUENTIAL,
         shares_rows_with=command.shares_rows_with,
@@ -147,10 +257,10 @@ def open_account(command: OpenBudget, context: Context) -> BudgetDone:
         )
         kept = vault.keep()
     facts = {"opened": command.account, "composition": done.account.composition}
-    return BudgetDone({**facts, "entry": done.entry}, kept)
+    return BudgetResult({**facts, "entry": done.entry}, kept)
 
 
-def renew_account(command: RenewBudget, _context: Context) -> BudgetDone:
+def renew_account(command: RenewBudget, _context: Context) -> BudgetResult:
     """Start a new period, on record."""
     name = command.account
     with _records(command) as vault:
@@ -167,7 +277,7 @@ def renew_account(command: RenewBudget, _context: Context) -> BudgetDone:
     facts = {"renewed": name, "period": done.period, "entry": done.entry}
     lifetime = found.lifetime
     facts |= {"lifetime_epsilon": lifetime.epsilon, "lifetime_promised": lifetime.promised_epsilon}
-    return BudgetDone(facts, kept)
+    return BudgetResult(facts, kept)
 
 
 def show_accounts(command: ShowBudgets, _context: Context) -> tuple[AccountUse, ...]:
@@ -196,10 +306,16 @@ def report_account(command: ReportBudget, context: Context) -> BudgetReport:
     if declared is None:
         declared = declared_beside(database, found)
     if declared is not None:
-        found = declaring(found, declared)
+        found = _declaring(found, declared)
     if page is not None:
-        replace_file(page, budget_html(found, declared).encode())
+        write_page(BudgetPage(found, declared), page)
     return found
+
+
+def _declaring(report: BudgetReport, records_per_person: int) -> BudgetReport:
+    """The same, where somebody declares how many records a person has at most."""
+    declared = declared_maximum(report.protected, records_per_person)
+    return replace(report, assumptions=(*report.assumptions, declared))
 
 
 def forecast_account(command: ForecastBudget, _context: Context) -> ForecastResult:
@@ -284,7 +400,7 @@ def _use(node: AccountNode, share: float) -> AccountUse:
         account.children.value,
         node.balance.period,
         share,
-        Risk.of(share, account.epsilon, account.delta),
+        Risk.from_spending(share, account.epsilon, account.delta),
     )
 
 

@@ -43,18 +43,20 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import (
     Federate,
+    JoinFederation,
+    MakeNodeKeys,
     MakeServerKey,
     ShowFederationStatus,
+    ShowNodeStatus,
+    StartTestbed,
     StopFederation,
+    StopTestbed,
     WriteReport,
 )
 from voile.app.commands.fields import Command
-from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
-from voile.app.commands.testbed import StartTestbed, StopTestbed
 from voile.app.commands.train import Train
-from voile.app.commands.workspace import RunDemo, Start
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
 from voile.core.errors import InvalidInput, VoileError
 
 if TYPE_CHECKING:
@@ -65,10 +67,7 @@ if TYPE_CHECKING:
     from voile.records.vault import Place, Vault
 
 PASSPHRASE: Final = "VOILE_KEYSTORE_PASSPHRASE"
-PAID: Final = (
-    "what was paid for is kept and given again at no further cost, anything else was neither "
-    "charged nor released"
-)
+PAID: Final = "paid answers are stored and free to repeat; nothing else was charged or released"
 """What is kept of a call that is interrupted while it charges."""
 Files: TypeAlias = Callable[[], Sequence[Path]]
 HANDLERS: Final[dict[type[Command], str]] = {
@@ -110,8 +109,8 @@ HANDLERS: Final[dict[type[Command], str]] = {
     ShowNodeStatus: "voile.app.federate.join:show_status",
     MakeNodeKeys: "voile.app.federate.join:make_keys",
     WriteReport: "voile.app.report.handler:write",
-    StartTestbed: "voile.app.testbed.handler:start",
-    StopTestbed: "voile.app.testbed.handler:stop",
+    StartTestbed: "voile.app.testbed.testbed:start",
+    StopTestbed: "voile.app.testbed.testbed:stop",
 }
 """By command, where its handler is. Handlers load what they need, commands nothing."""
 
@@ -129,21 +128,19 @@ def handle(command: Command, context: Context | None = None) -> Any:
 def refuse_to_overwrite(existing: Sequence[Path]) -> None:
     """Where nobody can be asked."""
     names = ", ".join(map(str, existing))
-    raise InvalidInput(
-        f"{names}: exists already; choose another name, or add --yes to overwrite it"
-    )
+    raise InvalidInput(f"{names}: exists already. Existing files are kept unless you pass --yes")
 
 
 def refuse_without_yes(question: str) -> None:
     """Where nobody can be asked."""
-    raise InvalidInput(f"{question} If so, add --yes")
+    raise InvalidInput(f"{question} Pass --yes to confirm")
 
 
 def passphrase_from_environment(_new: bool) -> str:
     """Where nobody can be asked."""
     found = os.environ.get(PASSPHRASE)
     if found is None:
-        raise InvalidInput(f"no passphrase of the keystore: set {PASSPHRASE}")
+        raise InvalidInput(f"no passphrase for the keystore: set {PASSPHRASE}")
     return found
 
 
@@ -224,7 +221,10 @@ class Context:
             return
         with open_vault_at(place, signing=None) as vault:
             if vault.keeper is None:
-                self.say(f"no {place.policy}: nothing is signed, and there will be no receipt")
+                self.say(
+                    f"No signing policy found ({place.policy}): nothing is signed, and you get no "
+                    "receipt. Create one with `voile audit init`"
+                )
             yield ReleaseService(vault)
 
     @contextmanager

@@ -62,13 +62,13 @@ from voile.federation import (
     Threads,
     Unprotected,
 )
-from voile.federation.files import file_stem
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
+from voile.federation.stored_text import file_stem
 from voile.models import Box, Model, wrap
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.objectives import BLACK_BOX, SURROGATE, Imitate
 from voile.pipelines.private_explainer import PrivateExplainer
-from voile.pipelines.private_explainer.plan import PipelinePlan, Spent
+from voile.pipelines.private_explainer.plan import PipelinePlan, StageSpending
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.records.audit_log import verify_receipt
 from voile.records.vault import WORKSPACE, Place, open_vault
@@ -93,7 +93,7 @@ _ELSEWHERE: Final = 2026
 
 
 @dataclass(frozen=True)
-class Beside:
+class NetworkComparison:
     """A private figure beside that of its twin without privacy."""
 
     private: float
@@ -116,11 +116,11 @@ class Demo:
 
     folder: Path
     report: Path
-    accuracy: Beside
-    truth: Beside
-    surrogate: Beside
-    joint: Spent
-    basic: Spent
+    accuracy: NetworkComparison
+    truth: NetworkComparison
+    surrogate: NetworkComparison
+    joint: StageSpending
+    basic: StageSpending
     records: int
     clients: dict[str, int]
     explanation: Path
@@ -141,7 +141,7 @@ def run(
     _clear(output)
     clinic = clinic_federation(rows_per_hospital, reference_rows=_REFERENCE_ROWS)
     elsewhere = clinic_federation(500, seed=_ELSEWHERE).together()
-    job = _job(clinic, TableRecords.of(elsewhere), output, distillation_steps)
+    job = _job(clinic, TableRecords.from_dataset(elsewhere), output, distillation_steps)
     done = federate(job, rounds_seen=rounds_seen, steps_seen=steps_seen, say=say)
     judged = elsewhere.rows[:: len(elsewhere) // _JUDGED_ROWS][:_JUDGED_ROWS]
     say("the same without privacy, to compare with: possible because these data are invented")
@@ -184,7 +184,7 @@ def run_demo(command: RunDemo, context: Context) -> Demo:
 def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path, steps: int) -> Job:
     """Each hospital with a folder of its own; in real life it is on a machine of its own."""
     parties = tuple(
-        Party(name, TableRecords.of(data), output / NODES / file_stem(name))
+        Party(name, TableRecords.from_dataset(data), output / NODES / file_stem(name))
         for name, data in clinic.hospitals.items()
     )
     agreement = FederationAgreement(
@@ -204,7 +204,10 @@ def _clear(output: Path) -> None:
     """Only what an earlier demo wrote is removed, by its names; anything else is kept."""
     if output.exists() and any(output.iterdir()):
         if not (output / MARKER).exists():
-            raise InvalidInput(f"{output}: not empty, and not made by `voile demo`; choose another")
+            raise InvalidInput(
+                f"{output}: the folder is not empty and was not made by `voile demo`; choose "
+                "another folder"
+            )
         for path in written_into(output):
             _remove(path)
     output.mkdir(parents=True, exist_ok=True)
@@ -229,18 +232,20 @@ def _remove(path: Path) -> None:
 
 def _judge(
     job: Job, clinic: ClinicFederation, trained: PrivateExplainer, rows: Rows
-) -> dict[str, Beside]:
+) -> dict[str, NetworkComparison]:
     truth = _interventional(wrap(clinic.risk, outputs=Box(0, 1)), clinic, rows)
     plan = trained.plan.twin()
     box = _twin_box(job, plan)
-    accuracy = Beside(trained.results[BLACK_BOX].figures[-1]["accuracy"], _accuracy(box, job))
-    agreement = Beside(
+    accuracy = NetworkComparison(
+        trained.results[BLACK_BOX].figures[-1]["accuracy"], _accuracy(box, job)
+    )
+    agreement = NetworkComparison(
         _cosine(_interventional(trained.black_box, clinic, rows), truth),
         _cosine(_interventional(box, clinic, rows), truth),
     )
     first, second = (_twin_surrogate(job, plan, trained, rows, seed) for seed in (0, 1))
     mine = exact_values(trained.surrogate, rows).values[:, :, -1]
-    surrogate = Beside(_cosine(mine, first), _cosine(second, first))
+    surrogate = NetworkComparison(_cosine(mine, first), _cosine(second, first))
     return {"accuracy": accuracy, "truth": agreement, "surrogate": surrogate}
 
 
@@ -277,21 +282,21 @@ def _stage(job: Job, plan: PipelinePlan, stage: str, seed: int, given: dict[str,
 def _twin_box(job: Job, plan: PipelinePlan) -> NetworkModel:
     arrays = _stage(job, plan, BLACK_BOX, 0, {})
     objective: Any = plan.objectives[BLACK_BOX]
-    return NetworkModel.of(job.agreement.schema, objective.output_head, arrays)
+    return NetworkModel.from_arrays(job.agreement.schema, objective.output_head, arrays)
 
 
 def _twin_surrogate(
     job: Job, plan: PipelinePlan, trained: PrivateExplainer, rows: Rows, seed: int
 ) -> NDArray[np.float64]:
     """Values of a surrogate without privacy, of the same private black box."""
-    given = named(BLACK_BOX, trained.results[BLACK_BOX].arrays)
+    given = name_arrays(BLACK_BOX, trained.results[BLACK_BOX].arrays)
     arrays = _stage(job, plan, SURROGATE, seed, given)
     lesson = plan.objectives[SURROGATE]
     assert isinstance(lesson, Imitate)
     return exact_values(lesson.surrogate(with_arrays(arrays)), rows).values[:, :, -1]
 
 
-def _write_twins(output: Path, figures: dict[str, Beside]) -> None:
+def _write_twins(output: Path, figures: dict[str, NetworkComparison]) -> None:
     folder = output / NOT_FOR_RELEASE
     folder.mkdir(exist_ok=True)
     content = {name: asdict(figure) for name, figure in figures.items()}

@@ -15,13 +15,12 @@ from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
 from voile.app.explain.assessed import AssessedClaims, claims_behind
-from voile.app.explain.building import build_release
+from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
-from voile.app.explain.fitting import Affordability
 from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
 from voile.app.explain.model_folder import ModelFolder
-from voile.app.explain.outputs import Outputs, Written, page_place
-from voile.app.explain.released import Explained
+from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import files_of
@@ -50,8 +49,8 @@ class ExplainResult:
         top: how many features of each row are shown; None for all.
     """
 
-    explained: Explained
-    written: Written
+    explained: ReleasedExplanation
+    written: WrittenFiles
     kept: Kept | None
     policy: Path
     top: int | None = None
@@ -134,7 +133,7 @@ class ExplanationJob:
     )
 
     @classmethod
-    def of(cls, command: Explain, context: Context) -> ExplanationJob:
+    def from_command(cls, command: Explain, context: Context) -> ExplanationJob:
         """Of a release that was asked for before, what is known of it."""
         if context.known is not None and command.model in context.known:
             known: ExplanationJob = context.known[command.model]
@@ -199,7 +198,7 @@ class ExplanationJob:
         count = rows if isinstance(rows, int) else rows.count
         release, payer = self.release(service, count), self.spec.account
         found = service.preview(release, rows, payer=payer, caller=caller, fresh=fresh)
-        return self.affordability(service, count).told(found)
+        return self.affordability(service, count).add_advice(found)
 
     def affordability(self, service: ReleaseService, rows: int) -> Affordability:
         """Whether the account could ever pay for this many rows."""
@@ -224,7 +223,7 @@ class ExplanationJob:
 
 def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult:
     """Check, compute, charge and record; then write."""
-    job = ExplanationJob.of(command, context)
+    job = ExplanationJob.from_command(command, context)
     outputs = Outputs(
         command.save_as,
         command.receipt,
@@ -246,21 +245,21 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
         if command.preview:
-            found = job.preview(service, rows, caller=command.caller, fresh=command.fresh)
+            found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
             return PreviewResult(found, rows.count)
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):
-            with job.affordability(service, rows.count).named():
+            with job.affordability(service, rows.count).refuse_with_advice():
                 explained = service.answer(
                     release,
                     rows,
                     payer=payer,
                     caller=command.caller,
                     purpose=command.purpose,
-                    fresh=command.fresh,
+                    fresh=command.redraw,
                 )
             _log.info("answered, with %d charge(s)", len(explained.charges))
-            explained = replace(inputs.told(explained), assessed=assessed)
+            explained = replace(inputs.add_context(explained), assessed=assessed)
             kept = context.sign(vault)
             written = outputs.write(service, explained)
     return ExplainResult(explained, written, kept, job.place.policy, job.spec.top)
@@ -290,8 +289,8 @@ def check_stated(command: Explain, workspace: WorkspaceFile) -> None:
     for stated, typed in command.stated_options().items():
         if stated not in BESIDE_A_NAME:
             raise InvalidInput(
-                f"{typed}: for {command.model!r} this is decided by {workspace.path}; change it "
-                "there, or write a release of another name"
+                f"{typed}: {command.model!r} takes this from {workspace.path}; change it there, "
+                "or add a release with another name"
             )
 
 

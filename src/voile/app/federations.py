@@ -7,8 +7,9 @@ nothing, unless the command insists.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,18 +23,77 @@ from voile.app.commands.federate import (
     StopFederation,
 )
 from voile.app.federate.agreement import FederationAgreement
-from voile.app.federate.enrolling import server_key_line
 from voile.app.federate.files import read_job, read_server
-from voile.app.federate.job import ServerSide
+from voile.app.federate.job import Job, ServerSide
+from voile.app.federate.join import server_key_line
+from voile.app.federate.party import Say, open_node
 from voile.app.federate.preview import FederationPreview, preview
-from voile.app.federate.run import ARTEFACT, Federated, federate, has_begun
-from voile.app.federate.status import RunStatus, run_status, stop_run
+from voile.app.federate.run import (
+    ARTEFACT,
+    FederationRun,
+    announce,
+    federate,
+    has_begun,
+    run_server,
+)
+from voile.app.federate.status import RunStatus, RunWatch, run_status, stop_run
 from voile.app.public_example import EXAMPLE
 from voile.app.report import compared, quality, write_report
 from voile.app.workspace import release_name
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.one_thread import one_thread
+from voile.federation import Node, Progress
+from voile.federation.flower.simulation import simulate
+from voile.federation.progress import NoProgress
+from voile.training import Progress as Steps
+
+# --- A federation whose parties are answered for by the workers of Flower's simulation engine ----
+
+
+def federate_simulated(
+    config: Path,
+    job: Job,
+    *,
+    rounds_seen: Progress | None = None,
+    steps_seen: Steps | None = None,
+    say: Say = lambda _: None,
+) -> FederationRun:
+    """Run the federation of this `federation.toml`; see `run_server`.
+
+    Args:
+        config: read again by every worker, which sees the same files.
+        job: what stands in it.
+    """
+    if job.agreement.secure is not None:
+        raise Refused(
+            "a secure sum keeps keys in memory between its steps, and a simulation opens a party "
+            "for each message anew: leave --transport out, or use --superlink"
+        )
+    announce(job.agreement, job.server, say)
+    return simulate(
+        list(job.agreement.sizes),
+        partial(_opened, config.absolute()),
+        lambda transport: run_server(
+            job.agreement, job.server, transport, steps_seen=steps_seen, say=say,
+            watch=RunWatch(job.server.folder, rounds_seen or NoProgress()),
+        ),
+    )  # fmt: skip
+
+
+def _opened(config: Path, name: str) -> AbstractContextManager[Node]:
+    job = _job(config)
+    return open_node(next(each for each in job.parties if each.name == name), job.agreement)
+
+
+@lru_cache(maxsize=1)
+def _job(config: Path) -> Job:
+    """Rows are read, and noise is calibrated, once in a worker."""
+    return read_job(config)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _KEPT: Final = "rounds that are done and what was charged for them are kept"
 
@@ -140,19 +200,18 @@ def _preview(command: Federate) -> FederationPreview:
 
 def _runner(
     command: Federate, context: Context
-) -> tuple[FederationAgreement, ServerSide, Callable[..., Federated]]:
+) -> tuple[FederationAgreement, ServerSide, Callable[..., FederationRun]]:
     """What trains: in this process, by workers of a simulation, or over a SuperLink."""
     if command.superlink is None:
         job = read_job(command.config)
         job = replace(job, server=_accepted(job.agreement, job.server, command, context))
         if command.transport is LocalTransport.THREADS:
             return job.agreement, job.server, partial(federate, job)
-        from voile.app.federate.simulated import federate_simulated
 
         return job.agreement, job.server, partial(federate_simulated, command.config, job)
     if command.transport is not LocalTransport.THREADS:
-        raise InvalidInput("--superlink is a transport of its own: leave --transport out")
-    from voile.app.federate.deployed import DeployedServer
+        raise InvalidInput("--superlink is a transport of its own: leave out --transport")
+    from voile.app.federate.join import DeployedServer
 
     found = DeployedServer.read(command.config)
     found = replace(found, server=_accepted(found.agreement, found.server, command, context))
@@ -172,10 +231,10 @@ def _accepted(
         return server
     found = preview(agreement, server)
     context.say(str(found))
-    if found.grave and not command.insist:
+    if found.blocking and not command.insist:
         raise Refused(
-            "nothing was charged, because of what is marked with ! above: "
-            + "; ".join(each.text for each in found.grave)
-            + ". To go on all the same, add --yes"
+            "nothing was charged, because of the warnings marked with ! above: "
+            + "; ".join(each.text for each in found.blocking)
+            + ". Pass --yes to continue anyway"
         )
     return replace(server, remarks=())

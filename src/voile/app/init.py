@@ -16,7 +16,7 @@ from voile.app.federate.starting import (
 from voile.app.workspace import StartedWorkspace, start_workspace
 from voile.core.errors import InvalidInput
 from voile.models import names_model
-from voile.privacy.weakness import weaknesses
+from voile.privacy.mechanisms.parameters import weaknesses
 
 
 def start(
@@ -53,7 +53,7 @@ def _workspace(command: Start, context: Context) -> StartedWorkspace:
     if len(command.source) > 1:
         raise InvalidInput("a workspace starts from one model")
     if command.label is not None:
-        raise InvalidInput("--label is for tables, and this is a model")
+        raise InvalidInput("--label is for tables; this is a model")
     spec = command.spec
     for weakness in weaknesses(command.epsilon or 0.0, command.delta or 0.0):
         context.say(f"voile: warning: {weakness}")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain
+from voile.app.commands.fields import warn_renamed
 from voile.app.commands.train import Train
-from voile.app.explain import Explained, ReleaseService
+from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.explain_rows import ExplainResult, ExplanationJob, PreviewResult, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
@@ -25,9 +26,23 @@ if TYPE_CHECKING:
 
 
 def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
-    """Open a workspace, a file or its folder; close it, or use it in a `with` statement.
+    r"""Open a workspace, a file or its folder; close it, or use it in a `with` statement.
 
-    Models and backgrounds are read when a release is first asked for, and kept.
+    Models and backgrounds are read when a release is first asked for, and kept. Promises that every
+    explanation is charged and on record before it is returned.
+
+    >>> from voile import ExplanationSpec, start_workspace
+    >>> files = {"scoring.py": "risk = lambda rows: rows[:, 0]",
+    ...          "patients.csv": "age\n" + "0.5\n" * 200,
+    ...          "clinic.toml": 'name = "c"\nfeatures.age = {kind = "continuous", bounds = [0, 1]}'}
+    >>> sizes = [Path(name).write_text(text) for name, text in files.items()]
+    >>> spec = ExplanationSpec(model="scoring:risk", schema="clinic.toml", model_origin="public",
+    ...                        output_range=(0, 1), protect="background", background="patients.csv")
+    >>> started = start_workspace(spec, {"dataset": "patients", "epsilon": 3, "delta": 1e-5})
+    >>> with open_workspace(started.file) as workspace:
+    ...     answer = workspace.explain("risk", {"age": [0.9]})
+    >>> answer.explanation.shape, len(answer.charges)
+    ((1, 1, 1), 1)
     """
     file = WorkspaceFile.read(Path(path).absolute())
     file.check_files()
@@ -61,38 +76,47 @@ class Workspace:
         name: str,
         rows: Any,
         *,
-        by: str = "analyst",
+        caller: str = "analyst",
         purpose: str = "explanation",
-        fresh: bool = False,
-    ) -> Explained:
+        redraw: bool = False,
+        **former: Any,
+    ) -> ReleasedExplanation:
         """Explain rows with the release of this name: charged, on record.
 
         Args:
             rows: the name of a file, a table (a DataFrame, a dict of columns), an array in the
                 schema's numbers, or `RowsToExplain`.
-            by: who asks.
+            caller: who asks.
             purpose: what for.
-            fresh: pay again for new noise, even if the question was answered before.
+            redraw: pay again for new noise, even if the question was answered before.
+            former: `by` and `fresh`, which are called `caller` and `redraw` now.
         """
-        result = explain(
-            self._asked(name, rows, caller=by, purpose=purpose, fresh=fresh), self._context
-        )
+        caller, redraw = _former_names(caller, redraw, **former)
+        asked = self._command(name, rows, caller=caller, purpose=purpose, redraw=redraw)
+        result = explain(asked, self._context)
         assert isinstance(result, ExplainResult)
         return result.explained
 
     def preview(
-        self, name: str, rows: Any = 1, *, by: str = "analyst", fresh: bool = False
+        self,
+        name: str,
+        rows: Any = 1,
+        *,
+        caller: str = "analyst",
+        redraw: bool = False,
+        **former: Any,
     ) -> Preview:
         """What an answer for these rows, or this many, would cost and be like; charges nothing.
 
         Of rows it also says, among its remarks, if the account could not pay for them.
 
         Args:
-            rows, by, fresh: see `explain`.
+            rows, caller, redraw, former: see `explain`.
         """
-        job = ExplanationJob.of(self._asked(name), self._context)
+        caller, redraw = _former_names(caller, redraw, **former)
+        job = ExplanationJob.from_command(self._command(name), self._context)
         given = rows if isinstance(rows, int) else job.inputs(None).read_rows(rows)
-        return job.preview(self.service, given, caller=by, fresh=fresh)
+        return job.preview(self.service, given, caller=caller, fresh=redraw)
 
     def train(
         self,
@@ -109,10 +133,10 @@ class Workspace:
 
         Args:
             rows: the name of a file, or a table with features and label.
-            schema: the same of its schema, or a `Schema`.
+            schema: the name of a schema file, or a `Schema`.
             account, epsilon, delta: who pays how much, for all releases together.
-            output: the folder that the model goes to.
-            more: other fields of `voile.app.commands.train.Train`, such as `held_out`; with
+            output: folder for the model.
+            more: other fields of `voile.app.commands.train.Train`, such as `held_out`. With
                 `preview=True` nothing is charged, and what it would cost is returned.
         """
         stated = {"account": account, "epsilon": epsilon, "delta": delta, "folder": output}
@@ -121,7 +145,7 @@ class Workspace:
         return result
 
     def receipt(self, charge: str) -> Receipt:
-        """A proof for one charge (`Explained.charges`), at any later time."""
+        """A proof for one charge (`ReleasedExplanation.charges`), at any later time."""
         return self.service.receipt(charge)
 
     def close(self) -> None:
@@ -144,11 +168,23 @@ class Workspace:
 
     def release(self, name: str, rows: int) -> Release[Explanation]:
         """What answers for this many rows; built once."""
-        return ExplanationJob.of(self._asked(name), self._context).release(self.service, rows)
+        return ExplanationJob.from_command(self._command(name), self._context).release(
+            self.service, rows
+        )
 
-    def _asked(self, name: str, rows: Any = None, **stated: Any) -> Explain:
+    def _command(self, name: str, rows: Any = None, **stated: Any) -> Explain:
         return Explain(model=name, data=rows, workspace=self.file.path, **stated)
 
     @property
     def _context(self) -> Context:
         return Context(service=self.service, known=self._known)
+
+
+def _former_names(
+    caller: str, redraw: bool, *, by: str | None = None, fresh: bool | None = None
+) -> tuple[str, bool]:
+    if by is not None:
+        warn_renamed("by", "caller")
+    if fresh is not None:
+        warn_renamed("fresh", "redraw")
+    return caller if by is None else by, redraw if fresh is None else fresh

@@ -79,8 +79,7 @@ def _take(path: Path, taken: dict[object, Path]) -> None:
     which = _identity(path)
     if (other := taken.get(which)) is not None:
         raise InvalidInput(
-            f"{path}: would overwrite {other}, which this command reads, keeps or writes as well; "
-            "choose another name"
+            f"{path}: would overwrite {other}, which this command also uses; choose another name"
         )
     taken[which] = path
 
@@ -104,7 +103,9 @@ def _check_precious(path: Path) -> None:
     if not path.is_file():
         return
     if path.suffix.lower() in _WRITTEN_BY_PEOPLE:
-        raise InvalidInput(f"{path}: holds code or settings, which no output overwrites")
+        raise InvalidInput(
+            f"{path}: holds code or settings, and cannot be overwritten; choose another name"
+        )
     try:
         with open_regular(path) as stream:
             start = stream.read(max(map(len, _PRECIOUS)))
@@ -112,7 +113,9 @@ def _check_precious(path: Path) -> None:
         return  # may be replaced although it cannot be read
     for beginning, what in _PRECIOUS.items():
         if start.startswith(beginning):
-            raise InvalidInput(f"{path}: holds {what}, which is never overwritten")
+            raise InvalidInput(
+                f"{path}: holds {what}, and is never overwritten; choose another name"
+            )
 
 
 def _identity(path: Path) -> object:

@@ -13,9 +13,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from voile.core.atomic_file import disk_fault
+from voile.core.atomic_file import disk_fault, locked
 from voile.core.errors import InvalidInput, UnreadableFile
-from voile.core.file_lock import locked
 from voile.core.input_file import LARGEST_TEXT, damaged, open_regular, read_file
 from voile.core.optional import optional
 from voile.core.schema.locate import dotted, quoted

@@ -10,6 +10,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from voile.app.commands.fields import plain_message
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.input_file import read_text
 from voile.core.schema.locate import dotted, line_of
@@ -95,7 +96,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 def _message(form: type[BaseModel], problem: Any) -> str:
     place = problem["loc"]
     if problem["type"] != "extra_forbidden":
-        return str(problem["msg"]).removeprefix("Value error, ")
+        return plain_message(problem)
     known = _keys_at(form, place[:-1])
     return f"there is no such key{did_you_mean(str(place[-1]), known)}"
 

@@ -1,8 +1,8 @@
 """A private model from one table: three charged releases, then everything is free.
 
 Fine tables are charged first, then moments of the bins that they led to, then a calibration table
-of the scores that both led to. Each is one transaction: whoever is killed between two of them pays
-for the rest alone. Asking again gives the same model at no cost; a new one (`fresh`) is paid for.
+of the scores that both led to. Each is one transaction: after an interruption only the rest is
+paid for. Asking again gives the same model at no cost; a new one (`redraw`) is paid for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import numpy as np
 from voile.app.calls import Context
 from voile.app.commands.train import Train
 from voile.app.explain import ReleaseService
-from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import AccountQuestions
 from voile.app.explain.in_turn import (
     ask_artefact,
@@ -30,6 +29,7 @@ from voile.app.explain.in_turn import (
     records_so_far,
 )
 from voile.app.explain.rows import check_columns
+from voile.app.explain.walk import affordable
 from voile.app.explain_rows import PreviewResult
 from voile.app.train_quality import CalibrationFigures, charged_quality, joint_quality
 from voile.app.trained_model import FOLDER, STATISTICS, TrainedModel, save_trained_model
@@ -46,7 +46,7 @@ from voile.records.ledger import Account
 from voile.records.vault import check_named, usual_place
 from voile.release import Preview
 from voile.release.contract import Release
-from voile.release.made_once import Artefact
+from voile.release.one_time import Artefact
 from voile.release.statistics import (
     LabelledRecords,
     PrivateCalibrationTable,
@@ -281,7 +281,7 @@ class StatisticsTraining:
     def _asked(self, release: Release[Any], event: PrivacyEvent | None = None) -> AccountQuestions:
         asks = self.command
         # Only the first is ever fresh by itself: its charge is part of the questions after it.
-        fresh = asks.fresh and release is self.first
+        fresh = asks.redraw and release is self.first
         vault = self.service.vault
         return ask_artefact(
             vault, release, asks.account, caller=asks.caller, event=event, fresh=fresh
@@ -340,7 +340,7 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
     given = command.held_out
     if given is None:
         return None
-    from voile.app.federate.open_rows import check_open_rows
+    from voile.app.federate.files import check_open_rows
 
     if _is_same(given, command.rows):
         raise InvalidInput(
@@ -362,7 +362,7 @@ def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[
     """How good the model is on rows that nobody protects."""
     if rows is None:
         return None
-    from voile.app.federate.quality import judged_rows
+    from voile.app.federate.results import judged_rows
 
     return judged_rows(statistics.model.predict(rows.rows), rows)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.evaluation import Judged
+from voile.evaluation import PredictionQuality
 from voile.release.statistics import PrivateStatistics
 from voile.release.statistics.calibrating import fitted_slope
 from voile.release.statistics.first_model import FirstModel
@@ -72,17 +72,17 @@ class CalibrationFigures:
         return max(float(self.counts.sum()), self.rows / 2)
 
     @property
-    def log_loss(self) -> Judged:
+    def log_loss(self) -> PredictionQuality:
         return self._mean(_losses(self.chances), _losses(self._constant))
 
     @property
-    def gain(self) -> Judged:
+    def gain(self) -> PredictionQuality:
         """Over always stating the label rate, row by row."""
         gains = _losses(self._constant) - _losses(self.chances)
         return self._mean(gains, np.zeros_like(gains))
 
     @property
-    def auc(self) -> Judged:
+    def auc(self) -> PredictionQuality:
         """How often a row of the second class has the higher score; ties count half."""
         below, above = self.counts.T
         totals = np.clip(self.counts.sum(axis=0), 1.0, None)
@@ -97,16 +97,16 @@ class CalibrationFigures:
     def _constant(self) -> NDArray[np.float64]:
         return np.full(len(self.counts), self.rate)
 
-    def _mean(self, values: Table, baseline: Table) -> Judged:
+    def _mean(self, values: Table, baseline: Table) -> PredictionQuality:
         """Of a value for each bin and class, over rows."""
         figure, constant = (float((self.counts * v).sum()) / self.total for v in (values, baseline))
         return self._judged(figure, (values - figure) / self.total, constant)
 
-    def _judged(self, figure: float, slopes: Table, baseline: float) -> Judged:
+    def _judged(self, figure: float, slopes: Table, baseline: float) -> PredictionQuality:
         """With a 95 % interval; `slopes` says how the figure moves with each count."""
         variance = self.deviation**2 + np.maximum(self.counts, 0)
         width = _WIDTH * float(np.sqrt((slopes**2 * variance).sum()))
-        return Judged(figure, figure - width, figure + width, baseline)
+        return PredictionQuality(figure, figure - width, figure + width, baseline)
 
 
 def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:

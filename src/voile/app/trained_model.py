@@ -82,6 +82,7 @@ class TrainedModel:
     reference: ClassVar[None] = None
     """It has no rows: its background is the share of rows in each bin, inside of the model."""
     reference_invented: ClassVar = False
+    surrogate_model: ClassVar[None] = None
     deviations: ClassVar[None] = None
     """Explanations state their own errors."""
 
@@ -105,7 +106,7 @@ class TrainedModel:
         return {event_as_text(event) for event in self.events}
 
     def alarms(self, *, unused: Collection[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
-        """Why it is of no use, where it is not; as of an artefact, which has more parts."""
+        """Why it should not be used, if so; an artefact has more parts to ask about."""
         return tuple(f"The model: {line}." for line in self.quality["alarms"])
 
     @cached_property

@@ -12,6 +12,7 @@ Choose a method:
     networks: `IntegratedGradients` (with a quadrature `Rule`), `Gradient`;
     a local linear model: `Lime`;
     a surrogate that answers for coalitions itself: `SurrogateShapley`;
+    any of them by its name: `explainer_by` (a `Method`);
     very many rows, or no data at hand: a learned explainer (`FastShap`, from `train_surrogate` and
     `train_explainer`, or `distil`); all about it in `voile.attribution.fastshap`.
 
@@ -19,8 +20,13 @@ Make it faster, or hide how long it takes:
     `Speed` (batch size, progress: `progress_line`), `ShortCuts`, `CONSTANT_WORK`.
 """
 
-from voile.attribution.choosing import is_exact, shapley_explainer
-from voile.attribution.exact import MOST_PLAYERS, ExactShapley, SurrogateShapley
+from voile.attribution.choosing import explainer_by, is_exact, shapley_explainer
+from voile.attribution.exact import (
+    MOST_PLAYERS,
+    ExactShapley,
+    ShapleyInteractions,
+    SurrogateShapley,
+)
 from voile.attribution.fastshap import (
     FastShap,
     Surrogate,
@@ -29,7 +35,6 @@ from voile.attribution.fastshap import (
     train_surrogate,
 )
 from voile.attribution.gradients import Gradient, IntegratedGradients, Rule
-from voile.attribution.interactions import ShapleyInteractions
 from voile.attribution.kernel import KernelShapley
 from voile.attribution.lime import Lime
 from voile.attribution.permutation import PermutationShapley
@@ -62,6 +67,7 @@ __all__ = [
     "Tolerance",
     "TreeShapley",
     "distil",
+    "explainer_by",
     "is_exact",
     "progress_line",
     "shapley_explainer",

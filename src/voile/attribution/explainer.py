@@ -34,7 +34,7 @@ class ExplainerSettings:
 class GameExplainer(ExplainerSettings):
     """An explainer by coalitions: absent players take their values from background rows.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: anything that `voile.models.wrap` takes.
         background: the rows that absent players take their values from.
     """
@@ -44,7 +44,7 @@ class GameExplainer(ExplainerSettings):
     game: Game = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        game = Game.of(
+        game = Game.from_model(
             self.model,
             self.background,
             groups=self.groups,

@@ -46,7 +46,7 @@ class Game:
     speed: Speed
 
     @classmethod
-    def of(
+    def from_model(
         cls,
         model: Any,
         background: Any,
@@ -70,7 +70,7 @@ class Game:
         rows = columns.read(background, "the background")
         named = columns.settled(background, rows)
         # While nobody has named the features, the explained DataFrame may still do so.
-        players = Players.of(named.names or (), groups)
+        players = Players.from_groups(named.names or (), groups)
         return cls(wrapped, columns if groups is None else named, rows, players, speed)
 
     def read(self, given: Any) -> tuple[Rows, Game]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,12 @@ from voile.models import DifferentiableModel, Outputs, Rows, wrap
 
 
 class Rule(StrEnum):
-    """How points and weights are chosen."""
+    """How points and weights of an integral over a path are chosen.
+
+    >>> points, weights = points_and_weights(Rule.TRAPEZOID, 3)
+    >>> points.tolist(), weights.tolist()
+    ([0.0, 0.5, 1.0], [0.25, 0.5, 0.25])
+    """
 
     GAUSS_LEGENDRE = "gauss-legendre"
     TRAPEZOID = "trapezoid"
@@ -57,8 +62,6 @@ def points_and_weights(rule: Rule, steps: int) -> tuple[NDArray[np.float64], NDA
 
 # --- attributions ---------------------------------------------------------------------------------
 
-NOT_ADDITIVE = "gradients: they do not add up to prediction minus base"
-
 
 @dataclass(frozen=True, eq=False)
 class IntegratedGradients(ExplainerSettings):
@@ -67,12 +70,17 @@ class IntegratedGradients(ExplainerSettings):
     Attributions add up to f(x) − f(baseline), up to the error of the quadrature. All steps of a row
     go through the model in one batch.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         baseline: the row to start from, shape (d,), or several rows, over which attributions are
             averaged; without one, the null row of the schema, or else zeros.
         steps: points of the path.
         rule: how they are placed and weighted.
+
+    >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
+    >>> found = IntegratedGradients(squares, [0.0, 0.0], feature_names=("a", "b"))([[3.0, 2.0]])
+    >>> found.values.ravel().round(6).tolist()
+    [9.0, 4.0]
     """
 
     model: Any
@@ -81,10 +89,14 @@ class IntegratedGradients(ExplainerSettings):
     steps: int = 50
     rule: Rule = Rule.GAUSS_LEGENDRE
     inner: _Differentiable = field(init=False, repr=False)
+    title: ClassVar[str] = "integrated gradient"
+    tag: ClassVar[str] = "integrated-gradients"
 
     def __post_init__(self) -> None:
         points_and_weights(self.rule, self.steps)
-        object.__setattr__(self, "inner", _Differentiable.of(self.model, self, self.baseline))
+        object.__setattr__(
+            self, "inner", _Differentiable.from_model(self.model, self, self.baseline)
+        )
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, names = self.inner.read(X)
@@ -140,18 +152,24 @@ class Gradient(ExplainerSettings):
     Says how the output would change with a small change of each feature; the values do not add up
     to anything. The base value is the prediction itself.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         times_input: multiply by the row's values.
+
+    >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
+    >>> Gradient(squares, feature_names=("a", "b"))([[3.0, 2.0]]).values.ravel().tolist()
+    [6.0, 4.0]
     """
 
     model: Any
     _: KW_ONLY
     times_input: bool = False
     inner: _Differentiable = field(init=False, repr=False)
+    title: ClassVar[str] = "gradient"
+    tag: ClassVar[str] = "gradient"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", _Differentiable.of(self.model, self))
+        object.__setattr__(self, "inner", _Differentiable.from_model(self.model, self))
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows, names = self.inner.read(X)
@@ -167,7 +185,7 @@ class Gradient(ExplainerSettings):
         if self.times_input:
             values = values * rows[:, :, np.newaxis]
         return self.inner.explanation(
-            rows, names, values, np.concatenate(base), notes=(NOT_ADDITIVE,)
+            rows, names, values, np.concatenate(base), notes=(KnownNote.NOT_ADDITIVE,)
         )
 
 
@@ -180,7 +198,9 @@ class _Differentiable:
     groups: Groups | None
 
     @classmethod
-    def of(cls, model: Any, settings: ExplainerSettings, example: Any = None) -> _Differentiable:
+    def from_model(
+        cls, model: Any, settings: ExplainerSettings, example: Any = None
+    ) -> _Differentiable:
         given = isinstance(model, DifferentiableModel)
         wrapped: Any = model if given else wrap(model)
         if not wrapped.has_gradient:
@@ -203,7 +223,7 @@ class _Differentiable:
 
     def _players(self, names: tuple[str, ...]) -> Players:
         if names not in self._known_players:
-            self._known_players[names] = Players.of(names, self.groups)
+            self._known_players[names] = Players.from_groups(names, self.groups)
         return self._known_players[names]
 
     @cached_property

@@ -22,8 +22,8 @@ class Columns:
     """Which features rows must have, as far as that is known.
 
     Args:
-        names: one per feature, or None while nobody has named them.
-        width: how many features, or None while nobody has said.
+        names: one per feature, or None if they are not known yet.
+        width: how many features, or None if that is not known yet.
         schema: reads raw values, where there is one.
     """
 
@@ -41,7 +41,7 @@ class Columns:
         model_width: int | None,
         example: Any = None,
     ) -> Columns:
-        """From whoever knows the features best: the caller, the schema, the data, the model."""
+        """From the best source there is: the caller, the schema, the data, the model."""
         names: tuple[str, ...] | None
         if given is not None:
             names = _distinct(given)

@@ -181,6 +181,12 @@ class KernelShapley(SampledShapley):
     Any number of players.
 
     Arguments: see `SampledShapley`.
+
+    >>> background = np.random.default_rng(0).random((50, 20))
+    >>> explainer = KernelShapley(lambda x: x.sum(axis=1), background)
+    >>> found = explainer(np.ones((1, 20)))
+    >>> np.allclose(found.values[0, :, 0], 1 - background.mean(axis=0))
+    True
     """
 
     title: ClassVar[str] = "kernel Shapley"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from voile.attribution.explainer import GameExplainer
 from voile.attribution.game import Game
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.row_note import KnownNote
 from voile.models import Rows
 
 LOCAL = "local linear model: it adds up to its own prediction, not to the model's"
@@ -26,11 +27,15 @@ class Lime(GameExplainer):
     a random background row. Samples weigh exp(−off/width²), where `off` is the number of players
     switched off. A coefficient is what switching its player on adds; base value is the intercept.
 
-    Args: besides those of `GameExplainer`:
+    Args (in addition to those of `GameExplainer`):
         samples: how many, at least three for each player.
         width: how far from the row a sample still counts; 0.75·√players if not given.
         ridge: how much coefficients are drawn to zero.
         seed: which random numbers; the same seed gives the same explanation.
+
+    >>> explainer = Lime(lambda x: 2 * x[:, 0], [[0.0, 0.0]], samples=200, ridge=0.0)
+    >>> np.allclose(explainer([[3.0, 2.0]]).values.ravel(), [6.0, 0.0])
+    True
     """
 
     _: KW_ONLY
@@ -38,6 +43,8 @@ class Lime(GameExplainer):
     width: float | None = None
     ridge: float = 1e-3
     seed: int = 0
+    title: ClassVar[str] = "LIME"
+    tag: ClassVar[str] = "lime"
 
     def check_players(self, players: int) -> None:
         if self.samples < 3 * players:
@@ -59,7 +66,7 @@ class Lime(GameExplainer):
             np.stack([fit.coefficients for fit in fits]),
             base=np.stack([fit.intercept for fit in fits]),
             errors=np.stack([fit.errors for fit in fits]),
-            notes=(LOCAL,),
+            notes=(LOCAL, KnownNote.NOT_ADDITIVE),
         )
 
     def _fit(self, game: Game, row: NDArray[np.float64], draw: np.random.Generator) -> _Fit:

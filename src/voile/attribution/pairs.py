@@ -52,7 +52,7 @@ class Grid:
     background: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Rows, background: Rows) -> Grid | None:
+    def from_rows(cls, rows: Rows, background: Rows) -> Grid | None:
         """None where the grid would be too large: then equal inputs are rare, too."""
         values: list[NDArray[np.float64]] = []
         digits: list[NDArray[np.int64]] = []
@@ -150,7 +150,7 @@ class Block:
 def blocks(game: Game, rows: Rows, background: Rows) -> Iterator[Block]:
     """All coalitions of all pairs in which at least one player differs."""
     shared = game.speed.short_cuts.duplicate_inputs and len(rows) >= ROWS_THAT_SHARE
-    grid = Grid.of(rows, background) if shared else None
+    grid = Grid.from_rows(rows, background) if shared else None
     pairs = _pairs(game, rows, background)
     if grid is not None:
         for chunk in _chunks(pairs):

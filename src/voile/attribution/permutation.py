@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,15 @@ class PermutationShapley(SampledShapley):
     Exact for models without interactions of more than two players. Any number of players.
 
     Arguments: see `SampledShapley`.
+
+    >>> background = np.random.default_rng(0).random((50, 20))
+    >>> found = PermutationShapley(lambda x: x.prod(axis=1), background)(np.ones((1, 20)))
+    >>> found.shape, bool(found.standard_errors.max() > 0)
+    ((1, 20, 1), True)
     """
+
+    title: ClassVar[str] = "permutation Shapley"
+    tag: ClassVar[str] = "permutation-shapley"
 
     def check_players(self, players: int) -> None:
         check_sampled_players(players, MOST_PLAYERS, "form groups of features")

@@ -31,7 +31,7 @@ class Players:
     owner: NDArray[np.intp]
 
     @classmethod
-    def of(cls, features: tuple[str, ...], groups: Groups | None) -> Players:
+    def from_groups(cls, features: tuple[str, ...], groups: Groups | None) -> Players:
         """Players in the order in which their first feature stands among the features."""
         if groups is None:
             return cls(features, np.arange(len(features)))

@@ -10,11 +10,17 @@ from voile.attribution.settings import Progress
 
 
 def progress_line(stream: TextIO | None = None, *, every: float = 0.5) -> Progress:
-    """Write "rows explained: 120 of 1,000, about 14 s left" to a stream (stderr), over and over.
+    """Write "rows explained: 120 of 1,000, about 14 s left" to a stream, and update it in place.
 
     Args:
-        stream: where to write.
+        stream: where to write; stderr if not given.
         every: seconds between two updates; work that ends sooner writes nothing.
+
+    >>> import io
+    >>> written = io.StringIO()
+    >>> progress_line(written, every=0.0)(1_000, 1_000)
+    >>> written.getvalue().strip()
+    'rows explained: 1,000 of 1,000, about 0 s left'
     """
     target = sys.stderr if stream is None else stream
     start = last = time.monotonic()

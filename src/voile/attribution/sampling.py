@@ -50,7 +50,14 @@ def check_sampled_players(players: int, most: int, instead: str) -> None:
 
 @dataclass(frozen=True)
 class Evaluations:
-    """Spend about this many model evaluations on each row."""
+    """Spend about this many model evaluations on each row.
+
+    >>> from voile.attribution import KernelShapley
+    >>> background = np.random.default_rng(0).random((50, 20))
+    >>> quick = KernelShapley(lambda x: x.prod(axis=1), background, effort=Evaluations(2_000))
+    >>> quick(np.ones((1, 20))).shape
+    (1, 20, 1)
+    """
 
     count: int = 20_000
 
@@ -64,6 +71,12 @@ class Tolerance:
     """Spend until every standard error of a row is below this, or `at_most` evaluations.
 
     A row that needed more than `at_most` is marked in the notes of its explanation.
+
+    >>> from voile.attribution import PermutationShapley
+    >>> background = np.random.default_rng(0).random((50, 20))
+    >>> wanted = PermutationShapley(lambda x: x.prod(axis=1), background, effort=Tolerance(0.05))
+    >>> bool(wanted(np.ones((1, 20))).standard_errors.max() <= 0.05)
+    True
     """
 
     standard_error: float
@@ -137,7 +150,7 @@ class Estimate:
 class SampledShapley(GameExplainer):
     """Shapley values from some coalitions, drawn by a `sampler`.
 
-    Args: besides those of `GameExplainer`:
+    Args (in addition to those of `GameExplainer`):
         effort: `Evaluations` or `Tolerance`.
         seed: which random numbers; the same seed gives the same explanation.
     """

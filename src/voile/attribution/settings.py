@@ -19,8 +19,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 class ShortCuts:
     """Model evaluations that are left out because their result is known already.
 
-    With them the running time depends on which values occur in the rows. Whoever lets others
-    observe it and protects those rows uses `CONSTANT_WORK`.
+    They change no value, but the running time then depends on which values occur in the rows. Use
+    `CONSTANT_WORK` if others can observe the running time and those rows are protected.
 
     Args:
         equal_players: a player with the same value in row and background row contributes nothing;
@@ -28,6 +28,9 @@ class ShortCuts:
         duplicate_rows: rows, and background rows, that occur several times are computed once.
         duplicate_inputs: model inputs that arise in several coalitions are evaluated once; applied
             to data with few distinct values, from 32 distinct rows on.
+
+    >>> ShortCuts().equal_players, CONSTANT_WORK.equal_players
+    (True, False)
     """
 
     equal_players: bool = True
@@ -48,6 +51,11 @@ class Speed:
             per call. Memory grows with it.
         short_cuts: which evaluations may be left out.
         progress: told how far the work is; see `voile.attribution.progress_line`.
+
+    >>> done = []
+    >>> Speed(progress=lambda rows, total: done.append((rows, total))).report(5, 10)
+    >>> done
+    [(5, 10)]
     """
 
     batch_rows: int = 4096

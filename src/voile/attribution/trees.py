@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,11 +27,17 @@ class TreeShapley(ExplainerSettings):
     What is explained is the model's own scale: probabilities for forests of scikit-learn, log-odds
     for boosting.
 
-    Args: besides those of `ExplainerSettings`:
+    Args (in addition to those of `ExplainerSettings`):
         model: a tree model that shap knows.
         background: with it, the interventional values that `ExactShapley` gives, too; without it,
             another game, in which absent features follow the paths of the training rows (a note in
             the explanation says so).
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> rows = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> tree = DecisionTreeRegressor(random_state=0).fit(rows, rows[:, 0])
+    >>> TreeShapley(tree, rows)([[1.0, 1.0]]).values.ravel().tolist()
+    [0.5, 0.0]
     """
 
     model: Any
@@ -39,6 +45,8 @@ class TreeShapley(ExplainerSettings):
     columns: Columns = field(init=False, repr=False)
     explainer: Any = field(init=False, repr=False)
     wrapped: Model = field(init=False, repr=False)
+    title: ClassVar[str] = "tree Shapley"
+    tag: ClassVar[str] = "tree-shapley"
 
     def __post_init__(self) -> None:
         shap = optional("shap", extra="explain")
@@ -61,7 +69,7 @@ class TreeShapley(ExplainerSettings):
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.columns.read(X, "X")
         names = self.columns.settled(X, rows).names or ()
-        players = Players.of(names, self.groups)
+        players = Players.from_groups(names, self.groups)
         size = self.speed.batch_rows
         parts = []
         for first in range(0, len(rows), size):

@@ -12,8 +12,10 @@ from typing import Annotated, Final
 
 import click
 import typer
+from typer.core import TyperGroup
 
 from voile._version import __version__
+from voile.app.commands.fields import RenamedWarning
 from voile.cli import (
     assess,
     audit,
@@ -22,7 +24,6 @@ from voile.cli import (
     explain,
     federate,
     init,
-    node,
     recommend,
     schema,
     testbed,
@@ -53,15 +54,29 @@ Exit codes:
 
   6 an assessment refuted a claim
 
-  7 an assessment was blind: nothing follows from it
+  7 an assessment was inconclusive: allow more time
 
   130 interrupted
 
 Example: voile schema check clinic.toml patients.csv --json
 """
 
+
+class _Root(TyperGroup):
+    """Also knows commands of two words, where the first is a command by itself."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        words = " ".join(args[:2])
+        if words in self.commands:
+            return words, self.commands[words], args[2:]
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
     name="voile",
+    cls=_Root,
     help="Explanations of machine-learning models that are safe to publish.",
     epilog=_EPILOG,
     add_completion=False,
@@ -80,7 +95,8 @@ app.command("train", epilog=train.EPILOG)(train.train)
 app.command("demo", epilog=demo.EPILOG)(demo.demo)
 app.command("init", epilog=init.EPILOG)(init.init)
 app.command("federate", epilog=federate.FEDERATE_EPILOG)(federate.federate)
-app.command("node", epilog=node.EPILOG)(node.node)
+app.command("federate keygen", epilog=federate.KEYGEN_EPILOG, hidden=True)(federate.keygen)
+app.command("node", epilog=federate.EPILOG)(federate.node)
 app.command("assess", epilog=assess.EPILOG)(assess.assess)
 app.command("report", epilog=federate.REPORT_EPILOG)(federate.report)
 
@@ -100,11 +116,15 @@ def _root(
         ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option(VERBOSE, help="Tell every step, with times; may stand anywhere.")
+        bool, typer.Option(VERBOSE, help="Print every step with times. Can be given anywhere.")
     ] = False,
     log_file: Annotated[
         Path | None,
-        typer.Option(LOG_FILE, metavar="FILE", help="Add every step to this file; likewise."),
+        typer.Option(
+            LOG_FILE,
+            metavar="FILE",
+            help=("Append every step to this file. Can be given anywhere."),
+        ),
     ] = None,
 ) -> None:
     """Options of `voile` itself; the last two are taken out of the command line beforehand."""
@@ -117,6 +137,7 @@ def main(arguments: list[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a plain terminal shows what it can
     plain, warnings.formatwarning = warnings.formatwarning, _warning
+    warnings.simplefilter("always", RenamedWarning)
     try:
         code = _logged(arguments, logs)
         sys.stdout.flush()

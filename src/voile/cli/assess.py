@@ -17,7 +17,7 @@ from voile.cli.rounds import say
 
 if TYPE_CHECKING:
     from voile.app.assess.handler import AssessResult
-    from voile.attacks.assessment import Assessed, Seen, Tried
+    from voile.assess.assessment import AssessedClaim, AssessmentProgress, TrialOutcome
 
 _log = logging.getLogger(__name__)
 _OFTEN: Final = 0.2
@@ -34,13 +34,13 @@ Examples:
 
   voile assess output/artefact --count-members nodes/north --others held-out.csv   (charged)
 
-Verdicts: "refuted" is a proof that more is released than charged for (exit code 6); "not refuted"
-says that an attack which finds out half of the noise found nothing; "blind" that the time was too
-short to say even that (exit code 7). None of them says "safe".
+Verdicts: "refuted" proves that more is released than charged for (exit code 6). "not refuted" means
+that an attack which detects half of the noise found nothing. "inconclusive" means that the time was
+too short to tell (exit code 7). None of them means "safe".
 """
 
 
-def progress_line() -> Seen:
+def progress_line() -> AssessmentProgress:
     """Who is tried and how long it takes: a line that is rewritten on a terminal, on stderr."""
     shown = {"terminal": 0.0, "log": 0.0}
 
@@ -51,10 +51,10 @@ def progress_line() -> Seen:
         shown[where] = now
         return True
 
-    def show(tried: Tried) -> None:
+    def show(tried: TrialOutcome) -> None:
         minutes, seconds = divmod(round(tried.seconds_left), 60)
         text = (
-            f"{tried.name}: {tried.runs:,} runs; half of the noise was found out for "
+            f"{tried.name}: {tried.runs:,} runs; half of the noise was detected for "
             f"{tried.found_out} of {tried.claims} claims; {minutes}:{seconds:02} left"
         )
         if is_due("log", 100 * _OFTEN):
@@ -91,28 +91,28 @@ def _show_assessed(result: AssessResult, *, as_json: bool) -> None:
 def _print_assessed(result: AssessResult) -> None:
     done, counted = result.assessment, result.counted
     lines = [_line(each) for each in done.events]
-    lines += [f"not rehearsed  {reason}" for reason in done.subject.left_out]
+    lines += [f"not audited  {reason}" for reason in done.subject.left_out]
     lines += [] if counted is None else ["", str(counted), f"guarantee: {counted.guarantees[0]}"]
-    logged = "no log here to record it in" if done.record is None else f"record {done.record}"
-    lines += ["", f"verdict   {done.verdict.value}", f"findings  {done.path}"]
+    logged = "not recorded: no log found here" if done.record is None else f"record {done.record}"
+    lines += ["", f"verdict   {done.verdict.word}", f"findings  {done.path}"]
     text = "\n".join([*lines, f"log       {logged}"])
     console().print(text, soft_wrap=True, highlight=False)
 
 
-def _line(each: Assessed) -> str:
-    from voile.app.report import rounded_up
-    from voile.attacks.assessment import Verdict
+def _line(each: AssessedClaim) -> str:
+    from voile.assess.assessment import Verdict
+    from voile.views.text import rounded_up
 
-    blind = each.verdict is Verdict.BLIND
+    inconclusive = each.verdict is Verdict.BLIND
     claim = f"claim ε = {rounded_up(each.epsilon)}, δ = {rounded_up(each.delta)}"
-    said = f"{each.verdict.value:<12} {each.name}: {claim}; {each.runs:,} runs"
+    said = f"{each.verdict.word:<12} {each.name}: {claim}; {each.runs:,} runs"
     said += f", e-value {each.e_value:.3g} of {each.threshold:g}"
     if each.verdict is Verdict.NOT_REFUTED:
         said += (
-            f"; half of the noise was found out after {each.control_runs:,} runs; a claim of "
+            f"; half of the noise was detected after {each.control_runs:,} runs; a claim of "
             f"ε = {each.epsilon_found:.3g} with more noise would have been refuted (95 %)"
         )
-    return said + ("; nothing follows: give it more --minutes" if blind else "")
+    return said + ("; nothing follows: allow more --minutes" if inconclusive else "")
 
 
 assess = command_line(

@@ -15,7 +15,7 @@ from voile.cli.commands import AS_JSON, add_command
 from voile.cli.output import ExitCode, as_date, print_facts, print_json, show_verified
 
 if TYPE_CHECKING:
-    from voile.app.audits import AuditDone, LogShown, WitnessServing
+    from voile.app.audits import AuditResult, LogResult, WitnessServing
     from voile.app.calls import Context
     from voile.records.audit_log import Report
 
@@ -25,18 +25,18 @@ _WATCHED: Final = "w.db --name w1.example/voile --policy log.toml"
 _NOT_FOR_PEOPLE: Final = frozenset({"time", "kind", "version", "event", "cost"})
 app = typer.Typer(
     name="audit",
-    help="Keep a tamper-evident log, prove what is in it, check proofs, be a witness.",
+    help="Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
     no_args_is_help=True,
 )
 
 
-def _show_done(done: AuditDone, *, as_json: bool) -> None:
+def _show_done(done: AuditResult, *, as_json: bool) -> None:
     print_facts(done.facts, as_json=as_json)
     if done.missing:
         raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
-def _show_log(shown: LogShown, *, as_json: bool) -> None:
+def _show_log(shown: LogResult, *, as_json: bool) -> None:
     numbered = list(enumerate(shown.records, start=shown.first))
     if as_json:
         records = [{"index": number, **record} for number, record in numbered]

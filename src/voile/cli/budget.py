@@ -23,19 +23,19 @@ from voile.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from voile.app.budgets import AccountUse, BudgetDone, ForecastResult, HistoryResult
+    from voile.app.budgets import AccountUse, BudgetResult, ForecastResult, HistoryResult
     from voile.records.audit_log import Report
     from voile.records.ledger import BudgetReport
 
 _OPENED: Final = "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6"
 app = typer.Typer(
     name="budget",
-    help="Open privacy budgets, look at them, renew them, check them against the audit log.",
+    help="Open, show and renew privacy budgets, and verify them against the audit log.",
     no_args_is_help=True,
 )
 
 
-def _show_done(done: BudgetDone, *, as_json: bool) -> None:
+def _show_done(done: BudgetResult, *, as_json: bool) -> None:
     """What was done is done, whatever became of the checkpoint after it."""
     kept = done.kept
     more = {"checkpoint": str(kept), "missing_cosignatures": kept.missing}
@@ -66,7 +66,7 @@ def _show_accounts(accounts: Sequence[AccountUse], *, as_json: bool) -> None:
 
 
 def _show_report(found: BudgetReport, *, as_json: bool) -> None:
-    from voile.app.budget.page import summary, two_readings
+    from voile.views.text import summary, two_readings
 
     if as_json:
         print_json(found.to_dict())
@@ -91,13 +91,13 @@ def _show_forecast(result: ForecastResult, *, as_json: bool) -> None:
         print_json(asdict(found))
         return
     if found.exhausted_at is None:
-        ends = f"never at this rate: nothing was charged in the last {result.hours:g} hours"
+        ends = f"never at this rate: no charge in the last {result.hours:g} hours"
     else:
         ends = as_date(found.exhausted_at)
     known = found.more > 0 or found.exhausted_at is not None
     facts = {
         "account": found.account,
-        "answers left": f"{found.more:,}" if known else "unknown: say with --noise what will come",
+        "answers left": f"{found.more:,}" if known else "unknown: pass --noise to estimate it",
         "answers a day": f"{24 * found.hourly_rate:,.1f}",
         "used a day": f"{24 * found.hourly_share:.2%} of the budget",
         "used up": ends,

@@ -10,7 +10,7 @@ import inspect
 import os
 import re
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter
@@ -29,7 +29,7 @@ from voile.app.calls import (
     refuse_to_overwrite,
     refuse_without_yes,
 )
-from voile.app.commands.fields import Command, field_extra, option_of
+from voile.app.commands.fields import Command, field_extra, option_of, warn_renamed
 from voile.cli.interrupts import interruptible
 from voile.cli.output import (
     JsonOption,
@@ -40,15 +40,27 @@ from voile.cli.rounds import rounds_line, say, steps_line
 
 AS_JSON: Final = "as_json"
 KEYWORD: Final = Parameter.KEYWORD_ONLY
+_FORMER: Final = "former_"
+_BOUNDS: Final = {
+    "gt": "above {:g}",
+    "ge": "at least {:g}",
+    "lt": "below {:g}",
+    "le": "at most {:g}",
+}
 
 
 @dataclass(frozen=True)
-class Instead:
-    """A flag for another command with the same arguments: `voile federate CONFIG --status`."""
+class CommandOverride:
+    """A flag for another command with the same arguments: `voile federate CONFIG --status`.
+
+    Args:
+        now: what is typed instead, if the flag is a former spelling; it is hidden then.
+    """
 
     option: str
     kind: type[Command]
     show: Callable[..., None]
+    now: str = ""
 
     @property
     def name(self) -> str:
@@ -56,14 +68,14 @@ class Instead:
 
     @property
     def parameter(self) -> Parameter:
-        said = typer.Option(self.option, help=_help(self.kind))
+        said = typer.Option(self.option, help=_help(self.kind), hidden=bool(self.now))
         return Parameter(self.name, KEYWORD, default=False, annotation=Annotated[bool, said])
 
 
 def command_line(
     kind: type[Command],
     show: Callable[..., None],
-    *instead: Instead,
+    *instead: CommandOverride,
     bring: Callable[[Context], Context] = lambda context: context,
     **fixed: Any,
 ) -> Callable[..., None]:
@@ -78,16 +90,19 @@ def command_line(
 
     def run(**values: Any) -> None:
         typed, as_json = given_options(values["context"]), values[AS_JSON]
+        _take_former_options(kind, typed, values)
         context = terminal(as_json=as_json)
         chosen = [each for each in instead if values[each.name]]
         if len(chosen) > 1:
             raise typer.BadParameter(f"choose one of {' and '.join(e.option for e in chosen)}")
         for other in chosen:
             stated = {name: values[name] for name in typed if name in other.kind.model_fields}
-            other.show(handle(other.kind.read(stated), context), as_json=as_json)
+            if other.now:
+                warn_renamed(other.option, f"`voile {other.now}`")
+            other.show(handle(_read(other.kind, stated), context), as_json=as_json)
             return
         stated = {spelled(name): values[name] for name in typed if name in fields}
-        show(handle(kind.read({**stated, **fixed}), bring(context)), as_json=as_json)
+        show(handle(_read(kind, {**stated, **fixed}), bring(context)), as_json=as_json)
 
     def spelled(name: str) -> str:
         return fields[name].alias or name
@@ -96,6 +111,10 @@ def command_line(
     parameters = {
         "context": inspect.Parameter("context", KEYWORD, annotation=typer.Context),
         **{name: _parameter(name, field) for name, field in fields.items()},
+        **{
+            _FORMER + name: _parameter(name, field, former)
+            for name, field, former in _former_options(kind)
+        },
         **{each.name: each.parameter for each in instead},
         AS_JSON: inspect.Parameter(AS_JSON, KEYWORD, default=False, annotation=JsonOption),
     }
@@ -103,6 +122,37 @@ def command_line(
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     run.__doc__, run.__name__ = _help(kind), kind.__name__
     return run
+
+
+def formerly(typed: str, now: str) -> Callable[[Context], Context]:
+    """Says that a command has another name now; see `bring` of `command_line`."""
+
+    def warn(context: Context) -> Context:
+        warn_renamed(f"`voile {typed}`", f"`voile {now}`")
+        return context
+
+    return warn
+
+
+def _read(kind: type[Command], stated: Mapping[str, Any]) -> Command:
+    return kind.read(stated, name_options=True)
+
+
+def _former_options(kind: type[Command]) -> Iterator[tuple[str, FieldInfo, str]]:
+    for name, field in kind.model_fields.items():
+        for former in field_extra(field).get("formerly", ()):
+            if former.startswith("--"):
+                yield name, field, former
+
+
+def _take_former_options(
+    kind: type[Command], typed: dict[str, str], values: dict[str, Any]
+) -> None:
+    """What was typed with a former option counts as typed with the option of today."""
+    for name, field, former in _former_options(kind):
+        if _FORMER + name in typed:
+            warn_renamed(former, option_of(name, field), given_twice=name in typed)
+            typed[name], values[name] = former, values[_FORMER + name]
 
 
 def _help(kind: type[Command]) -> str:
@@ -175,12 +225,17 @@ def _speed() -> Any:
     return speed()
 
 
-def _parameter(name: str, field: FieldInfo) -> Parameter:
+def _parameter(name: str, field: FieldInfo, former: str = "") -> Parameter:
+    """A parameter for typer.
+
+    Args:
+        former: the former spelling of the option, hidden from --help.
+    """
     extra, kind = field_extra(field), _plain(field.annotation)
-    metavar, help_text = extra.get("metavar"), _as_markup(field.description or "")
+    metavar, help_text = extra.get("metavar"), _as_markup(_described(field))
     default = Parameter.empty if field.is_required() else field.default
     if isinstance(default, StrEnum):
-        default = default.value
+        default = getattr(default, "word", default.value)
     said: Any
     if extra.get("option") == "":
         said = typer.Argument(metavar=metavar, help=help_text)
@@ -189,9 +244,29 @@ def _parameter(name: str, field: FieldInfo) -> Parameter:
     else:
         variable = extra.get("environment")
         said = typer.Option(
-            option_of(name, field), metavar=metavar, help=help_text, envvar=variable
+            former or option_of(name, field),
+            metavar=metavar,
+            help=help_text,
+            envvar=variable,
+            hidden=bool(former),
         )
-    return Parameter(name, KEYWORD, default=default, annotation=Annotated[kind, said])
+    return Parameter(
+        (_FORMER if former else "") + name,
+        KEYWORD,
+        default=default,
+        annotation=Annotated[kind, said],
+    )
+
+
+def _described(field: FieldInfo) -> str:
+    """What a field is, with its range and an example."""
+    bounds = {
+        key: getattr(each, key) for each in field.metadata for key in _BOUNDS if hasattr(each, key)
+    }
+    said = [_BOUNDS[key].format(value) for key, value in bounds.items()]
+    for example in field.examples or () if field_extra(field).get("option") != "" else ():
+        said.append(f"example: {example}")
+    return (field.description or "") + (f" ({'; '.join(said)})" if said else "")
 
 
 def _as_markup(text: str) -> str:
@@ -201,6 +276,8 @@ def _as_markup(text: str) -> str:
 
 def _plain(kind: Any) -> Any:
     """What typer reads it as: a member of an enumeration is checked by the command itself."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
     if kind is Any or (isinstance(kind, type) and issubclass(kind, StrEnum)):
         return str
     if get_origin(kind) is tuple and get_args(kind)[-1] is ...:

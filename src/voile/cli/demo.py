@@ -44,7 +44,7 @@ def _facts(result: Demo) -> dict[str, Any]:
 
 
 def _print_result(result: Demo) -> None:
-    from voile.app.report import rounded_up
+    from voile.views.text import rounded_up
 
     out = console()
     rows = sum(result.clients.values())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from voile.app.explain import Explained
+    from voile.app.explain import ReleasedExplanation
     from voile.app.explain_rows import ExplainResult, PreviewResult
     from voile.attribution import Speed
     from voile.core.description import Description, FeatureContribution
@@ -37,7 +37,7 @@ def show_explained(result: ExplainResult | PreviewResult, *, as_json: bool) -> N
         print_preview(result, as_json=as_json)
         return
     print_explained(result, as_json=as_json)
-    leave(result, as_json=as_json)
+    exit_with_status(result, as_json=as_json)
 
 
 def print_preview(result: PreviewResult, *, as_json: bool) -> None:
@@ -81,10 +81,10 @@ def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None
     for receipt, answer in written.proofs:
         about = ["--answer", answer, "--policy", str(result.policy)]
         typed = shlex.join(["voile", "audit", "verify", receipt, *about])
-        out.print(f"check it with: {typed}", soft_wrap=True)
+        out.print(f"verify it with: {typed}", soft_wrap=True)
 
 
-def leave(result: ExplainResult, *, as_json: bool) -> None:
+def exit_with_status(result: ExplainResult, *, as_json: bool) -> None:
     """The answer has left; what went wrong after it was paid for is the exit code."""
     written, kept = result.written, result.kept
     assert kept is not None
@@ -95,7 +95,7 @@ def leave(result: ExplainResult, *, as_json: bool) -> None:
     raise typer.Exit(ExitCode.FAULT if kept.error is None else exit_code(kept.error))
 
 
-def _table(explained: Explained, top: int | None) -> Table:
+def _table(explained: ReleasedExplanation, top: int | None) -> Table:
     """A column for each row and output if they are few, else the mean of absolute values."""
     from rich.table import Table
 

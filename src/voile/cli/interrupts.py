@@ -16,7 +16,9 @@ from voile.app.calls import PAID
 from voile.cli.rounds import say
 
 __all__ = ["PAID", "interruptible", "told_how_to_go_on"]
-_FRESH, _YES = "--fresh", "--yes"
+_YES = "--yes"
+_REDRAW = frozenset({"--redraw", "--fresh"})
+"""What would pay again; the second is the former spelling."""
 
 
 @dataclass
@@ -38,13 +40,13 @@ class _Course:
             return
         self.told = True
         kept = "nothing was charged or released" if self.kept is None else self.kept
-        say(f"\ninterrupted: {kept}; to go on, type:\n  {shlex.join(self._words())}")
+        say(f"\ninterrupted: {kept}; to continue, run:\n  {shlex.join(self._words())}")
 
     def _words(self) -> list[str]:
         words = ["voile", *sys.argv[1:]]
         if self.kept is None:
             return words
-        words = [word for word in words if word != _FRESH]
+        words = [word for word in words if word not in _REDRAW]
         if _YES not in words and any(map(os.path.lexists, self.outputs())):
             words.append(_YES)
         return words
@@ -81,7 +83,7 @@ def interruptible(
 ) -> Iterator[None]:
     """Tells whoever interrupts what is kept, and the command that goes on from there.
 
-    It is the same command, but for two options: --fresh would pay again for what was charged just
+    It is the same command, but for two options: --redraw would pay again for what was charged just
     before the interrupt, and files that were written already may be overwritten with --yes.
 
     Args:

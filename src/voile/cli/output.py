@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from voile.app.federate.node_files import NodeStatus
+    from voile.app.federate.join import NodeStatus
     from voile.app.federate.status import RunStatus
     from voile.records.audit_log import Report
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.cli.commands import command_line
-from voile.cli.explain_output import leave, print_explained, print_preview
+from voile.cli.commands import command_line, formerly
+from voile.cli.explain_output import exit_with_status, print_explained, print_preview
 from voile.cli.output import print_facts
 
 if TYPE_CHECKING:
@@ -31,23 +31,23 @@ Examples:
   voile recommend train items.csv interactions.csv --account users --epsilon 2 --delta 1e-6
   --output recommender
 """
-RECOMMEND_EPILOG = "Example: voile recommend recommend recommender interactions.csv --user 42"
+RECOMMEND_EPILOG = "Example: voile recommend list recommender interactions.csv --user 42"
 EXPLAIN_EPILOG = """\
 Examples:
 
   voile recommend explain recommender interactions.csv --user 42 --page why.html   (for user 42)
 
-  voile recommend explain recommender interactions.csv --user 42 --by-what genre
+  voile recommend explain recommender interactions.csv --user 42 --group-by genre
 
-  voile recommend explain recommender interactions.csv --user 42 --to others --by-what genre
+  voile recommend explain recommender interactions.csv --user 42 --audience others --group-by genre
   --top 2 --account users --epsilon 1
 
-  voile recommend explain recommender interactions.csv --to others --by-what genre
+  voile recommend explain recommender interactions.csv --audience others --group-by genre
   --account users --epsilon 0.5 --delta 1e-7   (importance over all users)
 """
 
 app = typer.Typer(
-    help="Recommenders: the item side is paid for once, what a user sees about herself is free.",
+    help="Train a recommender once; what users see about themselves is then free.",
     no_args_is_help=True,
 )
 
@@ -86,14 +86,14 @@ def _show_answer(result: RecommendationResult | PreviewResult, *, as_json: bool)
         return
     table = _lines(result.explained.explanation) if result.to_herself else None
     print_explained(result, as_json=as_json, table=table)
-    leave(result, as_json=as_json)
+    exit_with_status(result, as_json=as_json)
 
 
 def _lines(explanation: Explanation) -> Table:
     """A line for each recommendation: its score, and what adds most to it."""
     from rich.table import Table
 
-    from voile.app.recommend import reasons
+    from voile.views.text import reasons
 
     explained = explanation.feature_names != ("score",)
     table = Table("recommendation", "score", *(["because of"] if explained else []))
@@ -107,5 +107,8 @@ def _lines(explanation: Explanation) -> Table:
 
 
 app.command("train", epilog=TRAIN_EPILOG)(command_line(TrainRecommender, _show_trained))
-app.command("recommend", epilog=RECOMMEND_EPILOG)(command_line(Recommend, _show_answer))
+app.command("list", epilog=RECOMMEND_EPILOG)(command_line(Recommend, _show_answer))
+app.command("recommend", hidden=True)(
+    command_line(Recommend, _show_answer, bring=formerly("recommend recommend", "recommend list"))
+)
 app.command("explain", epilog=EXPLAIN_EPILOG)(command_line(ExplainRecommendation, _show_answer))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from voile.cli.logs import SAID
 
 if TYPE_CHECKING:
-    from voile.federation import HistoryRow, Progress, Seen
+    from voile.federation import HistoryRow, Progress, ProgressEvent
     from voile.training import Progress as Steps
 
 _MOST_NAMED: Final = 5
@@ -29,7 +29,7 @@ def rounds_line(delta: float, clock: Callable[[], float] = time.monotonic) -> Pr
     first: dict[str, tuple[int, float]] = {}
     left: dict[str, str] = {}
 
-    def show(seen: Seen) -> None:
+    def show(seen: ProgressEvent) -> None:
         terminal = sys.stderr.isatty()
         if seen.done:
             # The budget of a round is read once: composing costs more than a line is worth.

@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from voile.app.commands.schema import CheckSchema, ProposeSchema, ShowSchema
+from voile.app.commands.workspace import CheckSchema, ProposeSchema, ShowSchema
 from voile.cli.commands import add_command
 from voile.cli.output import ExitCode, console, folded_table, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from voile.app.schemas import SchemaChecked, SchemaProposed
+    from voile.app.schemas import SchemaCheckResult, SchemaProposalResult
     from voile.core.schema import ColumnFinding, ColumnReport, Schema, SchemaReport
 
 app = typer.Typer(
     name="schema",
-    help="Look at a schema, at how data fit it, and propose one from public rows.",
+    help="Show a schema, check data against it, or propose one from public rows.",
     epilog="Example: voile schema show clinic.toml",
     no_args_is_help=True,
     suggest_commands=False,
 )
 
 
-def _show_checked(found: SchemaChecked, *, as_json: bool) -> None:
+def _show_checked(found: SchemaCheckResult, *, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
@@ -50,15 +50,15 @@ def _show_schema(schema: Schema, *, as_json: bool) -> None:
     out.print(f"digest {schema.digest}")
 
 
-def _show_proposed(result: SchemaProposed, *, as_json: bool) -> None:
-    from voile.app.proposing import proposal_text
+def _show_proposed(result: SchemaProposalResult, *, as_json: bool) -> None:
+    from voile.app.schemas import proposal_text
 
     if as_json:
         print_json(result.to_dict())
     elif result.written is None:
         typer.echo(proposal_text(result.proposal))
     else:
-        console().print(f"{result.written}: look at every line before you use it", soft_wrap=True)
+        console().print(f"{result.written}: check every line before you use it", soft_wrap=True)
 
 
 def _print_report(schema: Schema, report: SchemaReport) -> None:
@@ -82,14 +82,14 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     for column in report.mostly_empty:
         share = column.count(Problem.MISSING) / report.rows
         out.print(
-            f"{column.name!r}: {share:.0%} of its values are missing, and the default would "
-            'stand for all of them; declare a category "missing" or add a column that says so',
+            f"{column.name!r}: {share:.0%} of its values are missing and would be replaced by the "
+            'default. Declare a category "missing", or add a column that marks missing values',
             soft_wrap=True,
         )
     if report.empty_cells:
         out.print(f"empty cells, filled in with the schema's defaults: {report.empty_cells}")
     if report.empty_labels:
-        out.print(f"rows without a label, from which nothing is learned: {report.empty_labels}")
+        out.print(f"rows without a label, which are not used for training: {report.empty_labels}")
     verdict = "everything fits" if report.fits else "does not fit"
     out.print(f"{report.rows} rows, schema {schema.name!r}: {verdict}")
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from voile.app.commands.testbed import StartTestbed, StopTestbed
+from voile.app.commands.federate import StartTestbed, StopTestbed
 from voile.cli.commands import command_line
 from voile.cli.output import print_json
 
 if TYPE_CHECKING:
-    from voile.app.testbed.handler import TestbedStarted, TestbedStopped
+    from voile.app.testbed.testbed import TestbedStartResult, TestbedStopResult
 
 _UP = """\
 Example:
@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 
 
-def _show_started(made: TestbedStarted, *, as_json: bool) -> None:
+def _show_started(made: TestbedStartResult, *, as_json: bool) -> None:
     if as_json:
         nodes = {party: str(file) for party, file in made.nodes.items()}
         files = {"folder": str(made.folder), "federation": str(made.federation), "nodes": nodes}
@@ -43,7 +43,7 @@ def _show_started(made: TestbedStarted, *, as_json: bool) -> None:
     )
 
 
-def _show_stopped(result: TestbedStopped, *, as_json: bool) -> None:
+def _show_stopped(result: TestbedStopResult, *, as_json: bool) -> None:
     print_json(asdict(result)) if as_json else typer.echo(f"{result.ended} processes ended")
 
 

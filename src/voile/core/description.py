@@ -155,6 +155,11 @@ class Description:
     alarms: tuple[str, ...] = ()
 
     @property
+    def is_public(self) -> bool:
+        """Whether it was made from public artefacts only, so that no guarantee is needed."""
+        return KnownNote.ALL_PUBLIC in self.notes
+
+    @property
     def some_missing(self) -> bool:
         """Whether a value was missing and filled in."""
         return any(each.missing for each in self.outputs[0].contributions)
@@ -264,17 +269,18 @@ def _alarms(explanation: ReadableExplanation) -> tuple[str, ...]:
     if not count or count - hidden >= _SETTLED * count:
         return ()
     said = f"{hidden:,} of {count:,} cannot be told from zero"
-    return (f"These numbers are mostly noise: {said}. Ask for {_remedies(explanation)}.",)
+    return (f"These numbers are mostly noise: {said}. Try {_remedies(explanation)}.",)
 
 
 def _remedies(explanation: ReadableExplanation) -> str:
     """What would help: names of features cost less, and a mean over more rows needs less noise."""
     units = {each.protected.unit for each in explanation.guarantees}
     one_person = not units.isdisjoint({ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER})
-    named = ProtectedUnit.EXPLAINED_ROW in units or explanation.carries(KnownNote.ABSOLUTE)
+    population = explanation.carries(KnownNote.ABSOLUTE)
+    named = ProtectedUnit.EXPLAINED_ROW in units or population
     found = ["the strongest features by name (--top)"] if named else []
-    found += [] if one_person else ["more rows"]
-    return ", or ".join([*found, "a larger epsilon"])
+    found += [] if one_person else ["more rows" if population else "more background rows"]
+    return ", ".join([*found, "fewer features", "a coarser level", "or a larger epsilon"])
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -428,11 +434,12 @@ class _Words:
         """Where base value and attributions add up to a prediction that may be shown.
 
         Not where the explained row is what is protected: the sum would be a guess of what was
-        hidden. Not for names, nor for means of absolute values, which add up to nothing.
+        hidden. Not for names, means of absolute values or slopes, which add up to nothing.
         """
         given = self.explanation
         hidden = any(g.protected.unit is ProtectedUnit.EXPLAINED_ROW for g in given.guarantees)
-        adding = not given.carries(KnownNote.NAMES_ONLY) and not given.carries(KnownNote.ABSOLUTE)
+        nothing = (KnownNote.NAMES_ONLY, KnownNote.ABSOLUTE, KnownNote.NOT_ADDITIVE)
+        adding = not any(map(given.carries, nothing))
         if hidden or not adding or len(given) != 1:
             return None
         base = float(given.base_values[0, place])

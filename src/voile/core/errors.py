@@ -29,7 +29,11 @@ from typing import Any
 
 
 class VoileError(Exception):
-    """Base of everything that voile raises on purpose."""
+    """Base of everything that voile raises on purpose. Any other exception is a bug.
+
+    >>> issubclass(BudgetExceeded, VoileError), issubclass(InvalidInput, ValueError)
+    (True, True)
+    """
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Python would call a subclass with its message alone, and fail, in a pool of processes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from voile.core.explanation_file import FORMAT, VERSION, unpack
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
+from voile.core.rendering import render_html
 from voile.core.row_note import (
     KnownNote,
     Note,
@@ -58,7 +59,8 @@ _MOST_OUTPUTS = 3
 class Explanation:
     """Attributions of one or more outputs for one or more rows.
 
-    Immutable: the arrays are private copies that refuse to be written to.
+    Immutable: the arrays are private copies that refuse to be written to. `guarantees` covers
+    everything in it; without one, nothing is promised about anybody's data.
 
     Args:
         values: attributions, shape (rows, features, outputs). One output may be given as
@@ -74,7 +76,15 @@ class Explanation:
         guarantees: what is promised about everything in here; empty if nothing is.
         notes: what must travel with the values: free words, a `KnownNote` that decisions rest on,
             or a `RowNote`, which goes with its rows only.
+
+    >>> one = Explanation(values=[[0.2, -0.1]], base_values=0.3, feature_names=("age", "bmi"))
+    >>> one.shape, one.guarantees
+    ((1, 2, 1), ())
+    >>> float(one.base_values[0, 0] + one.values.sum())  # base + attributions = prediction
+    0.4
     """
+
+    view: ClassVar[str] = "explanation"
 
     values: Attributions
     base_values: BaseValues
@@ -373,9 +383,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        from voile.core.explanation_page import notebook_html
-
-        return notebook_html(self, len(self))
+        return render_html(self)
 
     def _largest(self, count: int = 5) -> list[str]:
         described = self.describe()

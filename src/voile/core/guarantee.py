@@ -1,8 +1,8 @@
 """What is protected, and a privacy guarantee about it, stated in full.
 
 An epsilon by itself says nothing. A `Guarantee` also says what is `Protected` (whose record, how
-the two indistinguishable data sets differ, in which data set), whom it holds against, and what must
-be true besides; none of these fields has a default that could be meant by accident.
+the two indistinguishable data sets differ, in which data set), whom it holds against, and what it
+assumes. None of these fields has a default, so that none is meant by accident.
 
 Compatibility promise: guarantees are stored for years. A stored value of an enumeration never
 changes its meaning, and no field is ever removed or renamed. What is protected is stored flat,
@@ -23,6 +23,7 @@ from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 
 _FLAT: Final = ("unit", "relation", "dataset")
+_ZERO_OUT: Final = "zero-out"
 _IF_STATED: Final = frozenset({"parts", "records_per_person"})
 """Fields that are stored only where they say something: older guarantees are without them."""
 SMALLEST_DELTA: Final = 1e-300
@@ -33,7 +34,11 @@ Below about 1e-308 floating-point numbers lose digits, and a sum of deltas could
 
 
 class ProtectedUnit(StrEnum):
-    """What one record is: the thing whose presence or content cannot be told."""
+    """What one record is: its presence or content cannot be inferred from a release.
+
+    >>> ProtectedUnit("explained row") is ProtectedUnit.EXPLAINED_ROW
+    True
+    """
 
     ROW = "row"
     """A row of the data set, whatever part it plays: training, background or population."""
@@ -77,7 +82,11 @@ class RowPart(StrEnum):
 
 
 class Relation(StrEnum):
-    """How two neighbouring data sets differ."""
+    """How two neighbouring data sets differ.
+
+    >>> [str(relation) for relation in Relation]
+    ['blank one', 'replace one', 'add or remove one']
+    """
 
     BLANK_ONE = "blank one"
     """One record is replaced by a null record. Sizes are public."""
@@ -86,9 +95,22 @@ class Relation(StrEnum):
     ADD_OR_REMOVE_ONE = "add or remove one"
     """One record is added or taken away. Sizes are private too."""
 
+    @property
+    def word(self) -> str:
+        """How people read and write it; the value is the tag that is stored."""
+        return _ZERO_OUT if self is Relation.BLANK_ONE else self.value
+
+    @classmethod
+    def _missing_(cls, value: object) -> Relation | None:
+        return cls.BLANK_ONE if value == _ZERO_OUT else None
+
 
 class Adversary(StrEnum):
-    """Whom a guarantee holds against."""
+    """Whom a guarantee holds against.
+
+    >>> print(Adversary.SERVER_SEEING_SUMS)
+    a server that sees only sums of updates
+    """
 
     PUBLIC = "the public"
     """Anybody who sees everything that was released."""
@@ -103,13 +125,17 @@ class Adversary(StrEnum):
 class Protected:
     """Whose record is protected, how neighbouring data sets differ, and in which data set.
 
-    One value, so that nobody compares two parts of it and forgets the third.
+    One value, so that two are always compared in all three parts. Refuses a relation under which
+    the promise would say too little about the unit.
 
     Args:
         unit: what one record is.
         relation: how neighbouring data sets differ.
         dataset: which data set it is about, by version label.
         columns: which ones, for declared columns of a row; none for any other unit.
+
+    >>> print(Protected("row", "blank one", "patients 2026"))
+    each row of 'patients 2026', zero-out
     """
 
     unit: ProtectedUnit
@@ -136,7 +162,7 @@ class Protected:
     def __str__(self) -> str:
         named = ", ".join(map(repr, self.columns))
         one = f"the columns {named} of each row" if named else f"each {self.unit}"
-        return f"{one} of {self.dataset!r}, {self.relation}"
+        return f"{one} of {self.dataset!r}, {self.relation.word}"
 
     @property
     def texts(self) -> dict[str, str]:
@@ -158,8 +184,9 @@ class Protected:
             columns = listed
         kind = member(ProtectedUnit, name, "unit")
         protected = cls(kind, member(Relation, relation, "relation"), dataset, columns)
-        if protected.texts["unit"] != unit:
-            raise InvalidInput(f"unit must be as it is stored, found {unit!r}")
+        for name, found in (("unit", unit), ("relation", relation)):
+            if protected.texts[name] != found:
+                raise InvalidInput(f"{name} must be as it is stored, found {found!r}")
         return protected
 
     def in_dataset(self, dataset: str) -> Self:
@@ -168,7 +195,7 @@ class Protected:
 
     def difference(self, other: Protected) -> str:
         """The parts in which another one differs, in words: "the unit 'row', not 'user'"."""
-        mine, theirs = self.texts, other.texts
+        mine, theirs = (each.texts | {"relation": each.relation.word} for each in (self, other))
         return " and ".join(
             f"the {part} {mine[part]!r}, not {theirs[part]!r}"
             for part in _FLAT
@@ -191,10 +218,20 @@ class Guarantee:
         mechanism: how the noise was made.
         composition: how several releases were added up to this figure.
         public_facts: what is treated as public (sizes, schedule, schema).
-        assumptions: what must be true besides (silos disjoint, running time not observed).
+        assumptions: what must hold for it (silos disjoint, running time not observed).
         parts: labels of the data sets that `dataset` is put together from, where it is.
         records_per_person: how many records of it belong to one person at most, where somebody has
             declared that; nobody can check it, so it is among the assumptions as well.
+
+    >>> rows = Protected("row", "blank one", "patients 2026")
+    >>> promise = Guarantee(epsilon=0.5, delta=1e-6, protected=rows, against=("the public",),
+    ...                     computational=False, mechanism="Gaussian noise",
+    ...                     composition="one release")
+    >>> print(promise)
+    (ε = 0.5, δ = 1e-6) for each row of 'patients 2026', zero-out, against the public;
+    Gaussian noise; one release
+    >>> Guarantee.from_dict(promise.to_dict()) == promise
+    True
     """
 
     epsilon: float

@@ -37,6 +37,8 @@ class KnownNote(StrEnum):
     """Of several features; not the Shapley value of a game that groups play."""
     ABSOLUTE = "mean of absolute attributions over a population"
     """Never below 0 before noise was added; they lead from no base value to no prediction."""
+    NOT_ADDITIVE = "attributions do not add up to prediction minus base"
+    """So they lead to no prediction either."""
 
 
 @dataclass(frozen=True)

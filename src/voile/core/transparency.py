@@ -13,7 +13,12 @@ from voile.core.errors import Refused
 
 
 class Level(StrEnum):
-    """How much detail."""
+    """How much detail an explanation shows, from least to most.
+
+    >>> check_role(Level.GRANULAR, Role.USER)
+    Traceback (most recent call last):
+    voile.core.errors.Refused: level granular needs the role auditor, found user; ...
+    """
 
     SUMMARY = "summary"
     AGGREGATE = "aggregate"
@@ -22,7 +27,11 @@ class Level(StrEnum):
 
 
 class Role(StrEnum):
-    """Who asks, from the one who may see least to the one who may see everything."""
+    """Who asks, from the one who may see least to the one who may see everything.
+
+    >>> NEEDED[Level.DETAILED].value
+    'analyst'
+    """
 
     READER = "reader"
     """Anybody: summaries."""

@@ -8,8 +8,7 @@ Invent data whose truth is known:
     `clinic_federation` gives a `ClinicFederation` with its `risk` and public reference rows.
 """
 
-from voile.datasets.clinic import ClinicFederation, clinic_federation, risk
-from voile.datasets.dataset import Dataset
+from voile.datasets.clinic import ClinicFederation, Dataset, clinic_federation, risk
 from voile.datasets.tables import read_protected_table, read_table
 
 __all__ = [

@@ -10,11 +10,17 @@
 They are computed from exact data: on protected rows their results are for the custodian only.
 """
 
-from voile.evaluation.agreement import cosine_similarity, fidelity, r_squared
-from voile.evaluation.divergence import divergence_score, importance_shares, jensen_shannon
+from voile.evaluation.agreement import (
+    cosine_similarity,
+    divergence_score,
+    fidelity,
+    importance_shares,
+    jensen_shannon,
+    r_squared,
+)
 from voile.evaluation.predictions import (
     ClassJudgement,
-    Judged,
+    PredictionQuality,
     brier_scores,
     is_constant,
     judge_classes,
@@ -26,7 +32,7 @@ from voile.evaluation.ranking import ndcg, recall
 
 __all__ = [
     "ClassJudgement",
-    "Judged",
+    "PredictionQuality",
     "brier_scores",
     "cosine_similarity",
     "divergence_score",

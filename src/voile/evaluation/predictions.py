@@ -27,7 +27,7 @@ _SMALLEST: Final = 1e-12
 
 
 @dataclass(frozen=True)
-class Judged:
+class PredictionQuality:
     """A figure, its 95 % interval, and the figure of somebody who ignores the features."""
 
     figure: float
@@ -63,13 +63,13 @@ class ClassJudgement:
 
     rows: int
     majority: int
-    accuracy: Judged
-    auc: Judged | None
-    calibration_error: Judged
+    accuracy: PredictionQuality
+    auc: PredictionQuality | None
+    calibration_error: PredictionQuality
     calibration: tuple[CalibrationBin, ...]
-    log_loss: Judged
-    brier: Judged
-    gain: Judged
+    log_loss: PredictionQuality
+    brier: PredictionQuality
+    gain: PredictionQuality
     spread: float
 
     @property
@@ -137,7 +137,7 @@ def judge_classes(
 
 def judge_numbers(
     predicted: NDArray[np.float64], labels: NDArray[np.float64], *, seed: int = 0
-) -> Judged:
+) -> PredictionQuality:
     """The mean absolute error, shapes (n,); the baseline says the median of the labels."""
     known = ~np.isnan(labels)
     true = labels[known]
@@ -184,16 +184,16 @@ def _judged(
     resamples: list[NDArray[np.intp]],
     rows: int,
     baseline: float,
-) -> Judged:
+) -> PredictionQuality:
     whole = figure(np.arange(rows))
     found = np.array([figure(each) for each in resamples])
     low, high = np.nanquantile(found, (0.025, 0.975))
-    return Judged(whole, float(min(low, whole)), float(max(high, whole)), baseline)
+    return PredictionQuality(whole, float(min(low, whole)), float(max(high, whole)), baseline)
 
 
 def _mean(
     values: NDArray[np.float64], resamples: list[NDArray[np.intp]], baseline: float
-) -> Judged:
+) -> PredictionQuality:
     return _judged(lambda rows: float(values[rows].mean()), resamples, len(values), baseline)
 
 

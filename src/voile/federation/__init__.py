@@ -1,11 +1,11 @@
 """The runtime of a federation: training across parties that cannot share data.
 
 Say what is trained:
-    a `Task` is what a client does with global arrays and its rows (`Fitted` is what comes of it);
-    a `Stage` adds rounds, clients a round, a cap and a `RoundProtocol`: a `PlainRound` with any
-    `Aggregator`. Those that see the weighted sum alone are a `SumAggregator` (`FedAvg`, `FedAdam`,
-    `FedYogi`), those that see a `Contribution` of each client an `UpdateAggregator`
-    (`CoordinateMedian`, `TrimmedMean`, `Krum`, `CentredClipping`); both give `Combined`.
+    a `Task` is what a client does with global arrays and its rows (`FitResult` is what comes of
+    it); a `Stage` adds rounds, clients a round, a cap and a `RoundProtocol`: a `PlainRound` with
+    any `Aggregator`. Those that see the weighted sum alone are a `SumAggregator` (`FedAvg`,
+    `FedAdam`, `FedYogi`), those that see a `Contribution` of each client an `UpdateAggregator`
+    (`CoordinateMedian`, `TrimmedMean`, `Krum`, `CentredClipping`); both give `CombinedUpdate`.
 
 Say who takes part:
     a `Node` handles messages: an `Instruction` is answered with an `Update` by its `Client`, which
@@ -14,17 +14,17 @@ Say who takes part:
     accepts nothing else from a server.
 
 Add up in secret:
-    a `SecureSum` is the round protocol that shows a server sums only (`voile.secure_aggregation`),
-    and takes a `SumAggregator` alone. A node takes part as a `SecureMember`, which remembers its
-    attempts (`AttemptsOnDisk`) and the signed chain of rounds that it was shown (a `ChainGuard`;
-    each is an `AnnouncedRound`; `KeptRounds`). It is asked with a `SecureInstruction` and answers
-    `Advertised`.
+    a `SecureSum` is the round protocol that shows a server sums only
+    (`voile.federation.secure_aggregation`), and takes a `SumAggregator` alone. A node takes part as
+    a `SecureMember`, which remembers its attempts (`AttemptsOnDisk`) and the signed chain of rounds
+    that it was shown (a `ChainGuard`; each is an `AnnouncedRound`; `KeptRounds`). It is asked with
+    a `SecureInstruction` and answers `Advertised`.
 
 Run it:
     `Rounds` is the loop, over any `Transport`: `Threads` in this process. Its `StageResult` has
-    every `ClientError`; a `Progress` is told what can be `Seen`. `Unprotected` rows are the only
-    ones that exact figures are computed on. `run_pipeline` runs all stages of a `Pipeline`;
-    `is_finished` says whether that was done.
+    every `ClientError`; a `Progress` is told what happens (`ProgressEvent`). `Unprotected` rows are
+    the only ones that exact figures are computed on. `run_pipeline` runs all stages of a
+    `Pipeline`; `is_finished` says whether that was done.
 
 Keep the books:
     a client's `ParticipationGuard` is asked before each `Participation` and gives a `Booking`
@@ -39,7 +39,7 @@ Keep the books:
 from voile.federation.aggregators import (
     Aggregator,
     CentredClipping,
-    Combined,
+    CombinedUpdate,
     Contribution,
     CoordinateMedian,
     FedAdam,
@@ -52,9 +52,18 @@ from voile.federation.aggregators import (
     UpdateAggregator,
 )
 from voile.federation.arrays import Arrays, digest_of_arrays
-from voile.federation.attempts_on_disk import AttemptsOnDisk
 from voile.federation.chain import AnnouncedRound, ChainGuard, KeptRounds
-from voile.federation.client import Client
+from voile.federation.client import (
+    Booking,
+    Client,
+    CountingGuard,
+    FreshCiphers,
+    NoGuard,
+    Participation,
+    ParticipationGuard,
+    SeededSources,
+    Sources,
+)
 from voile.federation.history import (
     HistoryRow,
     charged,
@@ -74,24 +83,15 @@ from voile.federation.messages import (
     SecureInstruction,
     Update,
 )
-from voile.federation.node import Node
-from voile.federation.participation import (
-    Booking,
-    CountingGuard,
-    NoGuard,
-    Participation,
-    ParticipationGuard,
-)
+from voile.federation.node import AttemptsOnDisk, Node, SecureMember
 from voile.federation.pipeline import Pipeline, is_finished, run_pipeline
-from voile.federation.progress import Progress, Seen
-from voile.federation.randomness import FreshCiphers, SeededSources, Sources
+from voile.federation.progress import Progress, ProgressEvent
 from voile.federation.round_log import NoRoundLog, Outcome, RoundLog, RoundReport
 from voile.federation.round_protocol import PlainRound, RoundProtocol
 from voile.federation.rounds import ClientError, Rounds, StageResult
-from voile.federation.secure_node import SecureMember
 from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
-from voile.federation.task import Fitted, Task, Unprotected
+from voile.federation.task import FitResult, Task, Unprotected
 from voile.federation.transport import Threads, Transport
 
 __all__ = [
@@ -107,14 +107,14 @@ __all__ = [
     "ClientError",
     "Closed",
     "Closing",
-    "Combined",
+    "CombinedUpdate",
     "Contribution",
     "CoordinateMedian",
     "CountingGuard",
     "FedAdam",
     "FedAvg",
     "FedYogi",
-    "Fitted",
+    "FitResult",
     "FreshCiphers",
     "HistoryRow",
     "Instruction",
@@ -132,6 +132,7 @@ __all__ = [
     "Pipeline",
     "PlainRound",
     "Progress",
+    "ProgressEvent",
     "RoundLog",
     "RoundProtocol",
     "RoundReport",
@@ -140,7 +141,6 @@ __all__ = [
     "SecureMember",
     "SecureSum",
     "SeededSources",
-    "Seen",
     "Sources",
     "Stage",
     "StageResult",

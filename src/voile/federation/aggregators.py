@@ -22,7 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Contribution:
     change: Arrays
 
 
-class Combined(NamedTuple):
+class CombinedUpdate(NamedTuple):
     """The change of the global arrays, and what is remembered for the next round."""
 
     change: dict[str, Array]
@@ -71,7 +71,7 @@ class SumAggregator(_Aggregator, ABC):
         return float(size)
 
     @abstractmethod
-    def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> CombinedUpdate:
         """From the weighted sum and the sum of weights."""
 
 
@@ -79,7 +79,7 @@ class UpdateAggregator(_Aggregator, ABC):
     """Has to see every single update."""
 
     @abstractmethod
-    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> CombinedUpdate:
         """From at least `fewest` contributions, in order of client name."""
 
 
@@ -91,9 +91,9 @@ Aggregator: TypeAlias = SumAggregator | UpdateAggregator
 class FedAvg(SumAggregator):
     """The mean of updates, weighted by declared public sizes (federated averaging)."""
 
-    def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> CombinedUpdate:
         mean = {name: (value / weight).astype(np.float32) for name, value in total.items()}
-        return Combined(mean, memory)
+        return CombinedUpdate(mean, memory)
 
 
 @stored_as("LevelAvg")
@@ -150,7 +150,7 @@ class FedAdam(SumAggregator):
         second = {f"second/{n}": np.full(shape, self.caution**2) for n, shape in shapes.items()}
         return first | second
 
-    def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> CombinedUpdate:
         change: dict[str, Array] = {}
         kept: dict[str, NDArray[np.float64]] = {}
         for name, value in total.items():
@@ -159,7 +159,7 @@ class FedAdam(SumAggregator):
             second = self._second(memory[f"second/{name}"], np.square(mean))
             kept |= {f"first/{name}": first, f"second/{name}": second}
             change[name] = (self.rate * first / (np.sqrt(second) + self.caution)).astype(np.float32)
-        return Combined(change, kept)
+        return CombinedUpdate(change, kept)
 
     def _second(
         self, before: NDArray[np.float64], square: NDArray[np.float64]
@@ -183,8 +183,8 @@ class FedYogi(FedAdam):
 class CoordinateMedian(UpdateAggregator):
     """The median of every coordinate; sizes play no part."""
 
-    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
-        return Combined(_each(contributions, lambda stack: np.median(stack, axis=0)), memory)
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> CombinedUpdate:
+        return CombinedUpdate(_each(contributions, lambda stack: np.median(stack, axis=0)), memory)
 
 
 @stored_as("TrimmedMean")
@@ -202,12 +202,12 @@ class TrimmedMean(UpdateAggregator):
         if not 0 < self.share < 0.5:
             raise InvalidInput(f"share must lie between 0 and 1/2, found {self.share}")
 
-    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> CombinedUpdate:
         count = len(contributions)
         cut = min(math.ceil(self.share * count), (count - 1) // 2)
         kept = slice(cut, count - cut)
         mean = _each(contributions, lambda stack: np.sort(stack, axis=0)[kept].mean(axis=0))
-        return Combined(mean, memory)
+        return CombinedUpdate(mean, memory)
 
 
 @stored_as("Krum")
@@ -232,14 +232,14 @@ class Krum(UpdateAggregator):
     def fewest(self) -> int:
         return 2 * self.faulty + 3
 
-    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> CombinedUpdate:
         vectors = np.stack([_flat(part.change) for part in contributions])
         squares = np.einsum("ij,ij->i", vectors, vectors)
         distances = squares[:, np.newaxis] + squares - 2 * vectors @ vectors.T
         np.fill_diagonal(distances, np.inf)
         nearest = np.sort(distances, axis=1)[:, : len(contributions) - self.faulty - 2]
         chosen = contributions[int(nearest.sum(axis=1).argmin())]
-        return Combined({name: array.copy() for name, array in chosen.change.items()}, memory)
+        return CombinedUpdate({name: array.copy() for name, array in chosen.change.items()}, memory)
 
 
 @stored_as("CentredClipping")
@@ -273,7 +273,7 @@ class CentredClipping(UpdateAggregator):
     def remembered(self, shapes: Shapes) -> Memory:
         return {f"centre/{name}": np.zeros(shape) for name, shape in shapes.items()}
 
-    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> CombinedUpdate:
         names = sorted(contributions[0].change)
         vectors = np.stack([_flat(part.change) for part in contributions])
         centre = np.concatenate([memory[f"centre/{name}"].ravel() for name in names])
@@ -285,10 +285,23 @@ class CentredClipping(UpdateAggregator):
             centre = centre + (away * kept[:, np.newaxis]).mean(axis=0)
         change = _unflat(centre, contributions[0].change)
         narrow = {name: array.astype(np.float32) for name, array in change.items()}
-        return Combined(narrow, {f"centre/{name}": array for name, array in change.items()})
+        return CombinedUpdate(narrow, {f"centre/{name}": array for name, array in change.items()})
 
 
 Reduction: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+MEAN: Final = "mean"
+AGGREGATORS: Final[Mapping[str, Aggregator]] = {
+    MEAN: FedAvg(),
+    "adam": FedAdam(),
+    "yogi": FedYogi(),
+    "median": CoordinateMedian(),
+    "trimmed mean": TrimmedMean(),
+    "krum": Krum(faulty=1),
+    "centred clipping": CentredClipping(),
+}
+"""By the name that a federation gives it."""
 
 
 def _each(contributions: Sequence[Contribution], reduce: Reduction) -> dict[str, Array]:

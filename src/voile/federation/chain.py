@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from voile.core.errors import Refused
-from voile.secure_aggregation.attempts import BegunBefore
-from voile.secure_aggregation.signed import verify
+from voile.federation.secure_aggregation.attempts import BegunBefore
+from voile.federation.secure_aggregation.signed import verify
 
 
 def first_link(agreement: str, stage: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from voile.core.atomic_file import replace_file
 from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
-from voile.datasets.parquet_files import parquet_columns
+from voile.datasets.tables import parquet_columns
 from voile.federation.round_log import Outcome
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import Composed, PrivacyEvent, Repeated, from_dict, to_dict

@@ -25,7 +25,7 @@ from typing import Any, Self, TypeAlias
 
 from voile.core.errors import InvalidInput
 from voile.federation.arrays import Array, Arrays, checked
-from voile.secure_aggregation import SignedMessage
+from voile.federation.secure_aggregation import SignedMessage
 
 LONGEST_NAME = 100
 LONGEST_STATEMENT = 300

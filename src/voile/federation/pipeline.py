@@ -63,7 +63,7 @@ def run_pipeline(
         found = rounds.run(stage, pipeline.start(stage.name), given=given, unprotected=unprotected)
         _check_costs(stage.name, found)
         results[stage.name] = found
-        given |= named(stage.name, found.arrays)
+        given |= name_arrays(stage.name, found.arrays)
     return results
 
 
@@ -74,21 +74,21 @@ def is_finished(pipeline: Pipeline, rounds: Rounds) -> bool:
     """
     finished, given = True, dict[str, Any]()
     for stage in pipeline.stages:
-        place = rounds.kept(stage, pipeline.start(stage.name), given)
+        place = rounds.find_progress(stage, pipeline.start(stage.name), given)
         if place is None or place.round < stage.rounds:
             finished = False  # rounds of a later stage can be of another run only
         else:
-            given |= named(stage.name, place.arrays)
+            given |= name_arrays(stage.name, place.arrays)
     return finished
 
 
-def named(stage: str, arrays: Arrays) -> dict[str, Any]:
+def name_arrays(stage: str, arrays: Arrays) -> dict[str, Any]:
     """The arrays of a stage, as later stages are given them."""
     return {f"{stage}/{name}": array for name, array in arrays.items()}
 
 
 def under(stage: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The inverse of `named`: the arrays of one stage among those that are given."""
+    """The inverse of `name_arrays`: the arrays of one stage among those that are given."""
     head = f"{stage}/"
     return {n.removeprefix(head): array for n, array in given.items() if n.startswith(head)}
 

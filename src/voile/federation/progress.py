@@ -10,7 +10,7 @@ from voile.federation.history import HistoryRow
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProgressEvent:
     """How far a stage is.
 
     Args:
@@ -40,12 +40,12 @@ class Seen:
 class Progress(Protocol):
     """Called after each answer and after each round; what it raises stops the federation."""
 
-    def __call__(self, seen: Seen, /) -> None: ...
+    def __call__(self, seen: ProgressEvent, /) -> None: ...
 
 
 @dataclass(frozen=True)
 class NoProgress:
     """Tells nobody."""
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: ProgressEvent) -> None:
         """Not shown."""

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+
 from voile.federation.aggregators import (
     Aggregator,
-    Combined,
+    CombinedUpdate,
     Contribution,
     FedAvg,
     Memory,
@@ -21,13 +23,85 @@ from voile.federation.aggregators import (
     UpdateAggregator,
 )
 from voile.federation.arrays import Array, Arrays, Shapes, shapes_of
-from voile.federation.faults import Expected, fault_of, note_of
-from voile.federation.messages import Instruction, Message
+from voile.federation.messages import LONGEST_STATEMENT, Instruction, Message, Update
 from voile.federation.round_log import Outcome
+from voile.federation.secure_aggregation import Signer
 from voile.federation.stored_text import stored_as
 from voile.federation.sums import OrderFreeSum
 from voile.federation.transport import NodeReply
-from voile.secure_aggregation import Signer
+
+# -------------------------------------------------------------------------------------------------
+# What a server checks before it uses an answer. The first reason to reject it is the outcome.
+
+
+class Expected(NamedTuple):
+    """What an answer is compared with.
+
+    Args:
+        client: who was asked.
+        event: what one participation of it costs, as agreed on (`history.event_as_text`).
+        shapes: of the global arrays.
+        largest: value that an update may have, in size.
+    """
+
+    client: str
+    event: str
+    shapes: Shapes
+    largest: float
+
+
+def fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outcome | None:
+    """Why an answer cannot be used, or None. Whatever it is, looking at it never raises.
+
+    1. It is an update, from the client that was asked, for this stage, round and agreement.
+    2. It states the cost that was agreed on.
+    3. It maps exactly the names of the global arrays to float32 arrays of the same shapes.
+    4. Every value is finite, and at most `largest` in size.
+    """
+    try:
+        return _fault_of(answer, instruction, expected)
+    except Exception:  # an object that cannot even be compared or listed
+        return Outcome.WRONG_TYPE
+
+
+def _fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outcome | None:
+    if type(answer) is not Update or not isinstance(answer.arrays, Mapping):
+        return Outcome.WRONG_TYPE
+    wanted = expected.client, instruction.stage, instruction.round, instruction.agreement
+    if (answer.client, answer.stage, answer.round, answer.agreement) != wanted:
+        return Outcome.WRONG_SENDER
+    if type(answer.event) is not str or not all(map(_is_statement, (answer.account, answer.note))):
+        return Outcome.WRONG_TYPE
+    if answer.event != expected.event:
+        return Outcome.OTHER_COST
+    arrays, shapes = answer.arrays, expected.shapes
+    if set(arrays) != set(shapes):
+        return Outcome.WRONG_SHAPE
+    if any(type(a) is not np.ndarray or a.dtype != np.float32 for a in arrays.values()):
+        return Outcome.WRONG_TYPE
+    if any(arrays[name].shape != shape for name, shape in shapes.items()):
+        return Outcome.WRONG_SHAPE
+    sizes = [float(np.abs(array).max()) for array in arrays.values() if array.size]
+    if not np.isfinite(sizes).all():
+        return Outcome.NOT_FINITE
+    return Outcome.TOO_LARGE if max(sizes, default=0.0) > expected.largest else None
+
+
+def note_of(answer: Any) -> str:
+    """What an update states about its randomness, also one that cannot be used: it was seen."""
+    stated = answer.note if type(answer) is Update else None
+    return stated if stated is not None and _is_statement(stated) else ""
+
+
+def _is_statement(stated: Any) -> bool:
+    """It is shown and kept, so it is printable and of moderate length, or absent."""
+    if stated is None:
+        return True
+    return type(stated) is str and stated.isprintable() and 0 < len(stated) <= LONGEST_STATEMENT
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 Exchange: TypeAlias = Callable[[Mapping[str, Message]], Iterator[NodeReply]]
 """A transport with its deadline."""
@@ -68,7 +142,7 @@ class RoundCall:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class ClientReply:
     """What became of one client's part: everything but what it sent.
 
     Args:
@@ -95,7 +169,7 @@ class RoundResult:
 
     change: dict[str, Array] | None
     memory: Memory
-    heard: dict[str, Heard]
+    heard: dict[str, ClientReply]
 
 
 class RoundProtocol(Protocol):
@@ -131,7 +205,7 @@ class PlainRound:
 
     def run(self, call: RoundCall, exchange: Exchange) -> RoundResult:
         gathered = _gathering(self.aggregator, call)
-        heard: dict[str, Heard] = {}
+        heard: dict[str, ClientReply] = {}
         for reply in exchange(dict.fromkeys(call.clients, call.instruction)):
             heard[reply.node] = found = _heard(call, reply)
             if found.outcome.counts:
@@ -143,14 +217,14 @@ class PlainRound:
         return RoundResult(*gathered.combined(call.memory), ordered)
 
 
-def _heard(call: RoundCall, reply: NodeReply) -> Heard:
+def _heard(call: RoundCall, reply: NodeReply) -> ClientReply:
     answer = reply.content
     outcome = reply.outcome or _fault(call, reply.node, answer)
     account = ""
     if outcome is None:
         outcome = Outcome.RESENT if answer.resent is True else Outcome.ANSWERED
         account = answer.account or ""
-    return Heard(outcome, reply.seconds, account, note_of(answer), reply.error)
+    return ClientReply(outcome, reply.seconds, account, note_of(answer), reply.error)
 
 
 def _fault(call: RoundCall, client: str, answer: Any) -> Outcome | None:
@@ -168,7 +242,7 @@ class _Gathering(Protocol):
 
     def add(self, client: str, arrays: Arrays) -> None: ...
 
-    def combined(self, memory: Memory) -> Combined: ...
+    def combined(self, memory: Memory) -> CombinedUpdate: ...
 
 
 def _gathering(aggregator: Aggregator, call: RoundCall) -> _Gathering:
@@ -197,7 +271,7 @@ class _Summed:
     def add(self, client: str, arrays: Arrays) -> None:
         self._sum.add(arrays, self._weights[client])
 
-    def combined(self, memory: Memory) -> Combined:
+    def combined(self, memory: Memory) -> CombinedUpdate:
         return self._aggregator.from_sum(self._sum.totals, self._sum.weight, memory)
 
 
@@ -215,6 +289,6 @@ class _Listed:
     def add(self, client: str, arrays: Arrays) -> None:
         self._kept[client] = Contribution(client, self._clients[client].size, arrays)
 
-    def combined(self, memory: Memory) -> Combined:
+    def combined(self, memory: Memory) -> CombinedUpdate:
         ordered = [self._kept[name] for name in sorted(self._kept)]
         return self._aggregator.combine(ordered, memory)

@@ -19,14 +19,18 @@ from voile.federation.aggregators import FedAvg, Memory, SumAggregator
 from voile.federation.arrays import Arrays, Shapes, digest_of_arrays
 from voile.federation.chain import AnnouncedRound, attempt_digest, digest_of_shown, next_link
 from voile.federation.client import check_size
-from voile.federation.faults import Expected, fault_of, note_of
 from voile.federation.messages import Advertised, SecureInstruction
 from voile.federation.round_log import Outcome
-from voile.federation.round_protocol import Exchange, Heard, RoundCall, RoundResult
-from voile.federation.stored_text import stored_as
-from voile.federation.sums import Totals
-from voile.federation.transport import NodeReply
-from voile.secure_aggregation import (
+from voile.federation.round_protocol import (
+    ClientReply,
+    Exchange,
+    Expected,
+    RoundCall,
+    RoundResult,
+    fault_of,
+    note_of,
+)
+from voile.federation.secure_aggregation import (
     Attempt,
     AttemptStep,
     AttemptTerms,
@@ -34,11 +38,18 @@ from voile.secure_aggregation import (
     ServerAttempt,
     ThreatModel,
 )
-from voile.secure_aggregation.attempts import BegunBefore
-from voile.secure_aggregation.graphs import Complete, Sparse
-from voile.secure_aggregation.masking import Words
-from voile.secure_aggregation.signed import SERVER
-from voile.secure_aggregation.threat_models import ActiveServer, HonestButCurious
+from voile.federation.secure_aggregation.attempts import BegunBefore
+from voile.federation.secure_aggregation.masking import Words
+from voile.federation.secure_aggregation.signed import SERVER
+from voile.federation.secure_aggregation.threat_models import (
+    ActiveServer,
+    Complete,
+    HonestButCurious,
+    Sparse,
+)
+from voile.federation.stored_text import stored_as
+from voile.federation.sums import Totals
+from voile.federation.transport import NodeReply
 
 _IN_THE_SUM: Final = (AttemptStep.CONSENT, AttemptStep.UNMASK)
 """Who falls out in these steps has sent a vector, which stays in the sum."""
@@ -157,7 +168,7 @@ class _RunningAttempt:
         )
         self._quantisation = protocol.quantisation(asked, call.largest_change)
         self.server = ServerAttempt(terms, call.sign)
-        self.heard: dict[str, Heard] = {}
+        self.heard: dict[str, ClientReply] = {}
 
     def take_advert(self, reply: NodeReply) -> None:
         answer = reply.content
@@ -174,7 +185,9 @@ class _RunningAttempt:
         if outcome is None:
             outcome = Outcome.RESENT if statement.resent is True else Outcome.ANSWERED
             account = statement.account or ""
-        self.heard[reply.node] = Heard(outcome, reply.seconds, account, note_of(statement), error)
+        self.heard[reply.node] = ClientReply(
+            outcome, reply.seconds, account, note_of(statement), error
+        )
 
     def _fault(self, client: str, statement: Any) -> Outcome | None:
         event = self._call.clients[client].event
@@ -195,7 +208,7 @@ class _RunningAttempt:
         if outcome is None or step in _IN_THE_SUM:
             self.heard[reply.node] = replace(before, seconds=seconds, error=error)
         else:
-            self.heard[reply.node] = Heard(outcome, seconds, "", before.note, error)
+            self.heard[reply.node] = ClientReply(outcome, seconds, "", before.note, error)
 
     def totals(self) -> Totals:
         """The weighted sum of updates; `Refused` if there is none."""
@@ -204,10 +217,10 @@ class _RunningAttempt:
             raise Refused("a party has added more than any update may hold: the sum is of no use")
         return _by_name(self._quantisation.from_words(total), self._call.shapes)
 
-    def ordered(self) -> dict[str, Heard]:
+    def ordered(self) -> dict[str, ClientReply]:
         return dict(sorted(self.heard.items()))
 
-    def without_a_sum(self, failure: Refused) -> dict[str, Heard]:
+    def without_a_sum(self, failure: Refused) -> dict[str, ClientReply]:
         return {
             name: replace(found, outcome=Outcome.UNSUMMED, error=found.error or failure)
             if found.outcome.counts

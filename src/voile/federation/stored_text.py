@@ -6,10 +6,31 @@ given once (`stored_as`) and never change, whatever a class is called later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from voile.core import array_file
+from voile.federation.arrays import Arrays
+
+# --- The arrays of a federation on disk, each file of a kind -------------------------------------
+
+
+def write_arrays(path: Path, kind: str, arrays: Arrays, label: Mapping[str, Any]) -> Path:
+    """Durable when this returns; makes the folder where there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return array_file.write(path, kind, arrays, label)
+
+
+def file_stem(name: str) -> str:
+    """A file name for a stage: letters and digits kept, everything else escaped."""
+    return "".join(c if c.isascii() and c.isalnum() else f"-{ord(c):x}-" for c in name)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 Kind = TypeVar("Kind", bound=type)
 _NAMES: Final[dict[type, str]] = {}

@@ -13,7 +13,7 @@ from voile.privacy.events import PrivacyEvent
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FitResult:
     """What came of one participation.
 
     Args:
@@ -50,7 +50,7 @@ class Task(Protocol):
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         """Train on a client's records.
 
         Sampling rates and divisors come from the declared `size`, never from `records`, and no
@@ -66,7 +66,7 @@ class FollowUp(Protocol):
     """What a client makes of what it kept of an earlier answer of the same round.
 
     It sees no records and draws nothing, so it is post-processing of what was charged with that
-    answer: `Fitted.event` covers `Fitted.kept`, and what follows costs nothing more.
+    answer: `FitResult.event` covers `FitResult.kept`, and what follows costs nothing more.
     """
 
     @property

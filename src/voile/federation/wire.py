@@ -33,8 +33,8 @@ from voile.federation.messages import (
     Update,
     check_round,
 )
-from voile.secure_aggregation import SignedMessage
-from voile.secure_aggregation.signed import Attempt, AttemptStep, decode, encode
+from voile.federation.secure_aggregation import SignedMessage
+from voile.federation.secure_aggregation.signed import Attempt, AttemptStep, decode, encode
 
 _FORM: Final = b"voile wire 1"
 _LONGEST_HEADER: Final = 1 << 20
@@ -44,7 +44,7 @@ _LARGEST: Final = 1 << 40
 
 
 @dataclass(frozen=True)
-class Declined:
+class DeclinedMessage:
     """Node to server, instead of an answer.
 
     Args:
@@ -59,7 +59,7 @@ class Declined:
 
 Wired: TypeAlias = (
     Joining | Instruction | Closing | SecureInstruction | SignedMessage
-    | Joined | Update | Closed | Advertised | Declined
+    | Joined | Update | Closed | Advertised | DeclinedMessage
 )  # fmt: skip
 Header: TypeAlias = dict[str, Any]
 Kept = TypeVar("Kept")
@@ -288,11 +288,11 @@ def _read_advertised(read: _Fields) -> Advertised:
     return Advertised(statement, read.within("advert").closed(_read_signed))
 
 
-def _read_declined(read: _Fields) -> Declined:
+def _read_declined(read: _Fields) -> DeclinedMessage:
     reason = read.take("reason", str)
     if len(reason) > LONGEST_STATEMENT or not (reason.isprintable() or reason == ""):
         raise InvalidInput("a reason is one printable line of moderate length")
-    return Declined(reason, read.take("begun_before", bool))
+    return DeclinedMessage(reason, read.take("begun_before", bool))
 
 
 def _plain(message: object, _: list[bytes]) -> Header:
@@ -313,5 +313,5 @@ _KINDS: Final[Mapping[str, tuple[type[Any], Callable[..., Header], Callable[[_Fi
     "secure instruction": (SecureInstruction, _write_secure, _read_secure),
     "advertised": (Advertised, _write_advertised, _read_advertised),
     "signed": (SignedMessage, _write_signed, _read_signed),
-    "declined": (Declined, _plain, _read_declined),
+    "declined": (DeclinedMessage, _plain, _read_declined),
 }

@@ -23,14 +23,13 @@ Write an adapter of your own:
     `CoalitionModel` for surrogates that know absent features. `digest_of` gives it an identity.
 """
 
-from voile.models.comparing import PredictionComparison, compare_predictions
 from voile.models.digests import digest_of
 from voile.models.loading import load_file, load_model, names_model, names_object
 from voile.models.outputs import Box, DeclaredOutputs, Outputs, Simplex, Unbounded
 from voile.models.protocol import CoalitionModel, DifferentiableModel, Model, Presence, Rows
 from voile.models.row_wise import RowWise, known_model, row_wise
 from voile.models.wrapped import Diagnostics, WrappedModel
-from voile.models.wrapping import wrap
+from voile.models.wrapping import PredictionComparison, compare_predictions, wrap
 
 __all__ = [
     "Box",

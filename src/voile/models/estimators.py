@@ -32,7 +32,7 @@ def is_booster(source: Any) -> bool:
 
 @digest_name("voile.models.estimators.OfEstimator")
 @dataclass(frozen=True, eq=False)
-class OfEstimator(InspectedForward):
+class EstimatorForward(InspectedForward):
     """What an estimator says.
 
     Args:
@@ -159,7 +159,7 @@ def wrap_estimator(source: Any) -> WrappedModel:
     probable = hasattr(source, "predict_proba") and classes is not None
     outputs: DeclaredOutputs = Simplex() if probable else Unbounded()
     return WrappedModel(
-        forward=OfEstimator(source, "predict_proba" if probable else "predict", columns),
+        forward=EstimatorForward(source, "predict_proba" if probable else "predict", columns),
         identity=lambda: digest_of(source),
         width=_width(source),
         feature_names=columns,

@@ -28,7 +28,7 @@ def is_network(source: Any) -> bool:
 
 @digest_name("voile.models.networks.OfNetwork")
 @dataclass(frozen=True, eq=False)
-class OfNetwork(InspectedForward):
+class NetworkForward(InspectedForward):
     """What a module says, given rows as a tensor of its own kind."""
 
     source: Any
@@ -36,7 +36,7 @@ class OfNetwork(InspectedForward):
     device: Any
 
     @classmethod
-    def of(cls, source: Any) -> OfNetwork:
+    def from_network(cls, source: Any) -> NetworkForward:
         first = next(iter(source.parameters()), None)
         if first is None:
             return cls(source, optional("torch", extra="torch").float32, "cpu")
@@ -58,7 +58,7 @@ class OfNetwork(InspectedForward):
         if not layers.is_row_wise(self.source):
             return None
         double = optional("torch", extra="torch").float64
-        return OfNetwork(layers.doubled(self.source), double, self.device)
+        return NetworkForward(layers.doubled(self.source), double, self.device)
 
 
 def wrap_network(source: Any) -> WrappedModel:
@@ -67,7 +67,7 @@ def wrap_network(source: Any) -> WrappedModel:
     Switching it off here would change somebody else's object.
     """
     torch = optional("torch", extra="torch")
-    forward = OfNetwork.of(source)
+    forward = NetworkForward.from_network(source)
 
     @lru_cache(maxsize=4)
     def weights(shape: tuple[int, ...], kind: Any, output: int) -> Any:

@@ -50,7 +50,7 @@ def load_onnx(path: Path) -> WrappedModel:
 
 @digest_name("voile.models.onnx_files.OfSession")
 @dataclass(frozen=True, eq=False)
-class OfSession(InspectedForward):
+class SessionForward(InspectedForward):
     """What a graph says.
 
     Args:
@@ -103,7 +103,7 @@ def wrap_session(session: Any, content: bytes | None = None) -> WrappedModel:
     width = inputs[0].shape[1]
     options = optional("onnxruntime", extra="explain").RunOptions()
     options.log_severity_level = _SILENT
-    forward = OfSession(
+    forward = SessionForward(
         session, inputs[0].name, chosen.name, _TYPES[inputs[0].type], options, content
     )
 

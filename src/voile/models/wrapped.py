@@ -13,7 +13,7 @@ import numpy as np
 
 from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
-from voile.models.inspection.genuine import is_of
+from voile.models.inspection.operators import is_of
 from voile.models.outputs import DeclaredOutputs, Outputs, Unbounded
 from voile.models.protocol import Rows
 
@@ -66,7 +66,7 @@ class Diagnostics:
 
 @digest_name("voile.models.wrapped.Chosen")
 @dataclass(frozen=True)
-class Chosen(InspectedForward):
+class ChosenOutputs(InspectedForward):
     """Some of the outputs."""
 
     forward: Forward
@@ -78,7 +78,15 @@ class Chosen(InspectedForward):
 
     def steady(self) -> Forward | None:
         inner = steady(self.forward)
-        return None if inner is None else Chosen(inner, self.places)
+        return None if inner is None else ChosenOutputs(inner, self.places)
+
+
+def chosen_places(forward: Forward) -> tuple[int, ...] | None:
+    """Which outputs of the whole model were chosen (`WrappedModel.only`); None: all of them."""
+    if not isinstance(forward, ChosenOutputs):
+        return None
+    inner = chosen_places(forward.forward)
+    return forward.places if inner is None else tuple(inner[place] for place in forward.places)
 
 
 def steady(forward: Forward) -> Forward | None:
@@ -200,7 +208,7 @@ class WrappedModel:
         forward, backward, whole = self.forward, self.backward, self.digest
         return replace(
             self,
-            forward=Chosen(forward, places),
+            forward=ChosenOutputs(forward, places),
             backward=None
             if backward is None
             else lambda rows, output: backward(rows, places[output]),

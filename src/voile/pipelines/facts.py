@@ -28,7 +28,7 @@ class FederationFacts:
     Args:
         schema: what rows look like.
         sizes: the number of records each client declares.
-        protected: a row of the clients' data; blank one or replace one.
+        protected: a row of the clients' data; zero-out or replace one.
         rounds: of each stage.
         clients_per_round: how many are asked; everybody if absent.
         participations: how often one client takes part in a stage at most; as often as the rounds
@@ -56,7 +56,7 @@ class FederationFacts:
         if self.protected.relation is Relation.ADD_OR_REMOVE_ONE:
             raise Refused(
                 "clients declare their sizes in public, which 'add or remove one' keeps private; "
-                "use 'blank one'"
+                "use 'zero-out'"
             )
         if not self.sizes:
             raise InvalidInput("a federation needs at least one client with a declared size")

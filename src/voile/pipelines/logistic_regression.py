@@ -29,7 +29,7 @@ from voile.federation.task import Unprotected
 from voile.pipelines.facts import FederationFacts, classifier_training
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import LearnLabels
-from voile.pipelines.promises import ExplainedForFree, Promised, dp_sgd_guarantee, promise
+from voile.pipelines.promises import ExplainedForFree, PromisedGuarantees, dp_sgd_guarantee, promise
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import dp_sgd_noise
@@ -157,9 +157,9 @@ class LogisticRegression(ExplainedForFree):
     def model(self) -> NetworkModel:
         """From rows to the probabilities of the label's categories."""
         arrays = self.results[STAGE].arrays
-        return NetworkModel.of(self.plan.facts.schema, self.plan.output_head, arrays)
+        return NetworkModel.from_arrays(self.plan.facts.schema, self.plan.output_head, arrays)
 
-    def promise(self) -> Promised:
+    def promise(self) -> PromisedGuarantees:
         """Guarantees and notes of whatever is made from the model."""
         return promise(self.plan, self.results, STAGE)
 

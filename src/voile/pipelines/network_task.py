@@ -16,7 +16,7 @@ from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource
 from voile.federation.arrays import Arrays, Shapes, shapes_of
 from voile.federation.messages import Instruction
-from voile.federation.task import Fitted, Unprotected
+from voile.federation.task import FitResult, Unprotected
 from voile.pipelines.images import ImageRecords
 from voile.pipelines.objectives import TrainingBatches, TrainingObjective, start_of
 from voile.pipelines.tables import TableRecords
@@ -32,7 +32,7 @@ from voile.training.private import (
     blank_records,
     fit_privately,
 )
-from voile.training.private.clipping import centred_count
+from voile.training.private.loop import centred_count
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class NetworkTask:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         with one_thread():
             return self._fit(instruction, records, size, source)
 
     def _fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         network = with_arrays(instruction.arrays)
         batches = self.objective.batches(records, instruction.given, source.generator())
         private, optimiser = self.steps(size), self.training.optimiser(instruction.round)
@@ -148,7 +148,7 @@ class NetworkTask:
             batch = max(1, round(self.training.sampling_rate * size))
             steps = PlainSteps(network, batches.loss, optimiser)
             _fit_plainly(steps, batches, self.training.steps, batch, source)
-            return Fitted(_change(network, instruction.arrays), None)
+            return FitResult(_change(network, instruction.arrays), None)
         run = fit_privately(
             network,
             batches.records,
@@ -158,7 +158,7 @@ class NetworkTask:
             source=source,
             prepare=batches.prepare,
         )
-        return Fitted(_change(network, instruction.arrays), run.event)
+        return FitResult(_change(network, instruction.arrays), run.event)
 
     def reference(self, instruction: Instruction, records: Any) -> dict[str, Any]:
         """What these unprotected records teach, trained as a client trains but without draws.
@@ -176,7 +176,7 @@ class NetworkTask:
         kept = ~blank_records(batches.records)
         batch = batches.prepared(tuple(part[kept] for part in batches.records))
         sums = PerceptronSum(network, batches.loss)
-        move = self.training.optimiser(instruction.round).over(sums.values)
+        move = self.training.optimiser(instruction.round).bind(sums.values)
         bound = norm.start if isinstance(norm, AdaptedNorm) else norm
         for _ in range(self.training.steps):
             norms = sums.add_up(batch, math.inf if self.noise_multiplier is None else bound)

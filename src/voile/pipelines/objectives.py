@@ -140,7 +140,7 @@ class Imitate:
 
     @cached_property
     def players(self) -> Players:
-        return Players.of(self.schema.feature_names, self.groups)
+        return Players.from_groups(self.schema.feature_names, self.groups)
 
     @property
     def width(self) -> int:
@@ -164,7 +164,7 @@ class Imitate:
     def targets(self, records: TableRecords, given: Arrays) -> Array:
         """What the black box says of each record: of this one alone, if the box is fixed."""
         if self.model is None:
-            box = NetworkModel.of(self.schema, self.output_head, under(BLACK_BOX, given))
+            box = NetworkModel.from_arrays(self.schema, self.output_head, under(BLACK_BOX, given))
             return box.of_columns(records.columns)
         return self._said(records.rows).astype(np.float32)
 

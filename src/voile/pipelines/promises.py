@@ -86,7 +86,7 @@ def _secrecy(facts: FederationFacts) -> tuple[str, ...]:
     return (*facts.secrecy, "if that is false, a server sees single updates, and the figures hold")
 
 
-class Promised(NamedTuple):
+class PromisedGuarantees(NamedTuple):
     """What goes with whatever was made: guarantees, and notes such as why there are none."""
 
     guarantees: tuple[Guarantee, ...]
@@ -97,7 +97,9 @@ class Promised(NamedTuple):
         return replace(explanation, guarantees=self.guarantees, notes=notes)
 
 
-def promise(pipeline: Pipeline, results: Mapping[str, StageResult], *stages: str) -> Promised:
+def promise(
+    pipeline: Pipeline, results: Mapping[str, StageResult], *stages: str
+) -> PromisedGuarantees:
     """Of whatever is made from these stages; nothing at all if none of them was trained here.
 
     Args:
@@ -106,15 +108,17 @@ def promise(pipeline: Pipeline, results: Mapping[str, StageResult], *stages: str
     """
     used = [stage for stage in stages if stage in results]
     if not _without_noise(pipeline).isdisjoint(used):
-        return Promised((), (KnownNote.NOT_PRIVATE,))
+        return PromisedGuarantees((), (KnownNote.NOT_PRIVATE,))
     note = next((result.note for result in results.values() if result.note is not None), None)
     if note is not None:
-        return Promised((), (note,))
+        return PromisedGuarantees((), (note,))
     if not used:
-        return Promised((), ())
+        return PromisedGuarantees((), ())
     # Each answer says which account was charged with it; books that only count say none.
     paid = all(row.account for row in _rows(results) if row.outcome.counts)
-    return Promised((_joint(pipeline, results),), () if paid else (KnownNote.NOT_CHARGED,))
+    return PromisedGuarantees(
+        (_joint(pipeline, results),), () if paid else (KnownNote.NOT_CHARGED,)
+    )
 
 
 def _joint(pipeline: Pipeline, results: Mapping[str, StageResult]) -> Guarantee:
@@ -159,7 +163,7 @@ class ExplainedForFree(ABC):
         """From rows to the probabilities of the label's categories."""
 
     @abstractmethod
-    def promise(self) -> Promised:
+    def promise(self) -> PromisedGuarantees:
         """Guarantees and notes of whatever is made from the model."""
 
     def explain(
@@ -189,7 +193,7 @@ def interventional(
     model: Model,
     X: Any,  # noqa: N803
     reference: Any,
-    promised: Promised,
+    promised: PromisedGuarantees,
     *,
     origin: Origin,
     schema: Schema,

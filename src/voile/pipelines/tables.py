@@ -46,7 +46,7 @@ class TableRecords:
     null: NDArray[np.bool_] = field(repr=False)
 
     @classmethod
-    def of(cls, data: Dataset) -> TableRecords:
+    def from_dataset(cls, data: Dataset) -> TableRecords:
         schema = data.schema
         return cls(schema, schema.clamp(data.rows), data.labels, schema.null_records(data.rows))
 
@@ -153,7 +153,7 @@ class NetworkModel:
     network: Perceptron
 
     @classmethod
-    def of(cls, schema: Schema, output_head: OutputHead, arrays: Arrays) -> NetworkModel:
+    def from_arrays(cls, schema: Schema, output_head: OutputHead, arrays: Arrays) -> NetworkModel:
         network = with_arrays(arrays)
         widths = network.inputs, network.outputs
         if widths != (len(schema.column_names), len(output_head.names)):
@@ -196,7 +196,7 @@ class NetworkModel:
 
 @digest_name("voile.pipelines.tables.OfNetworkModel")
 @dataclass(frozen=True, eq=False)
-class OfNetworkModel(InspectedForward):
+class NetworkModelForward(InspectedForward):
     """What a `NetworkModel` says, for `WrappedModel`: all that it is made of is row-wise."""
 
     model: NetworkModel
@@ -208,4 +208,4 @@ class OfNetworkModel(InspectedForward):
         """In double precision, behind the same encoding."""
         if type(self.model) is not NetworkModel or type(self.model.network) is not Perceptron:
             return None
-        return OfNetworkModel(replace(self.model, network=self.model.network.doubled()))
+        return NetworkModelForward(replace(self.model, network=self.model.network.doubled()))

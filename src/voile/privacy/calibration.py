@@ -30,6 +30,9 @@ __all__ = [
 EventOf = Callable[[float], PrivacyEvent]
 """What is released, as a function of the noise multiplier; more noise must cost less."""
 
+Reading = Callable[[PrivacyEvent], float]
+"""The epsilon that an account reads an event as."""
+
 LEAST, MOST = 1e-2, 1e6
 PRECISION = 1e-4
 
@@ -43,6 +46,9 @@ class NoisyStage:
         steps: how many steps one record can be part of, over all its participations.
         noise_share: this stage's noise multiplier over the common one; a stage with 2 is charged
             less and learns less.
+
+    >>> NoisyStage(sampling_rate=0.01, steps=500).event(1.1, Relation.BLANK_ONE).times
+    500
     """
 
     sampling_rate: float
@@ -62,6 +68,12 @@ def dp_sgd_noise(
     Measured as a fixed plan, by composing privacy-loss distributions: within 0.01 % of the smallest
     noise that this measure allows, never below it. No stage gets a noise multiplier below 0.01,
     even where less would do.
+
+    >>> stages = [NoisyStage(sampling_rate=0.02, steps=200)]
+    >>> noise = dp_sgd_noise(stages, epsilon=1.0, delta=1e-5, relation=Relation.BLANK_ONE)
+    >>> event = stages[0].event(noise, Relation.BLANK_ONE)
+    >>> 0.99 < PrivacyLoss().compose(event).epsilon(1e-5) <= 1.0
+    True
     """
     check_target(epsilon, delta)
     if not stages:
@@ -89,12 +101,29 @@ def _dp_sgd_noise(
     return _root_on_the_safe_side(excess, _first_guess(stages, epsilon, delta), least)
 
 
-def smallest_noise_of(event_of: EventOf, *, epsilon: float, delta: float) -> float:
-    """The smallest noise multiplier whose event costs at most (epsilon, delta) as a fixed plan."""
+def smallest_noise_of(
+    event_of: EventOf, *, epsilon: float, delta: float, read: Reading | None = None
+) -> float:
+    """The smallest noise multiplier whose event costs at most (epsilon, delta).
+
+    Assumes that more noise costs less. Promises that the answer meets the target; it is never
+    below 0.01.
+
+    Args:
+        read: the epsilon that an account reads an event as at this delta; that of a fixed plan if
+            not given.
+
+    >>> noise = smallest_noise_of(lambda z: Repeated(Gaussian(z), 10), epsilon=1.0, delta=1e-6)
+    >>> noise > gaussian_noise_multiplier(1.0, 1e-6)
+    True
+    """
     check_target(epsilon, delta)
 
+    def as_a_plan(event: PrivacyEvent) -> float:
+        return PrivacyLoss().compose(event).epsilon(delta)
+
     def excess(log_noise: float) -> float:
-        spent = PrivacyLoss().compose(event_of(math.exp(log_noise))).epsilon(delta)
+        spent = (read or as_a_plan)(event_of(math.exp(log_noise)))
         return math.log(max(spent, 1e-12) / epsilon)
 
     if excess(math.log(MOST)) > 0:

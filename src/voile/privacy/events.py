@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, assert_never
 
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
@@ -21,7 +21,13 @@ from voile.core.guarantee import Relation
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise; `noise_multiplier` is its standard deviation over the l2 sensitivity."""
+    """Gaussian noise; `noise_multiplier` is its standard deviation over the l2 sensitivity.
+
+    Costs rho = 1/(2·noise_multiplier²).
+
+    >>> Gaussian(20) == Gaussian(20.0)
+    True
+    """
 
     noise_multiplier: float
 
@@ -31,7 +37,13 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class Laplace:
-    """Laplace noise; `noise_multiplier` is its scale over the l1 sensitivity."""
+    """Laplace noise; `noise_multiplier` is its scale over the l1 sensitivity.
+
+    Costs the pure epsilon 1/`noise_multiplier`.
+
+    >>> event_in_words(Laplace(4.0))
+    'Laplace noise of 4 times the sensitivity'
+    """
 
     noise_multiplier: float
 
@@ -41,7 +53,11 @@ class Laplace:
 
 @dataclass(frozen=True)
 class PureDp:
-    """Anything that is (epsilon, 0)-differentially private."""
+    """Anything that is (epsilon, 0)-differentially private, whatever its noise.
+
+    >>> event_in_words(PureDp(0.5))
+    'ε = 0.5'
+    """
 
     epsilon: float
 
@@ -51,7 +67,11 @@ class PureDp:
 
 @dataclass(frozen=True)
 class ApproximateDp:
-    """Anything that is (epsilon, delta)-differentially private, of which no more is known."""
+    """Anything (epsilon, delta)-differentially private, where nothing more is known.
+
+    >>> to_dict(ApproximateDp(1.0, 1e-6))
+    {'kind': 'approximate', 'epsilon': 1.0, 'delta': 1e-06}
+    """
 
     epsilon: float
     delta: float
@@ -65,7 +85,14 @@ class ApproximateDp:
 
 @dataclass(frozen=True)
 class BoundedRange:
-    """The exponential mechanism: the privacy loss lies in some interval of length epsilon."""
+    """The exponential mechanism: the privacy loss lies in some interval of length epsilon.
+
+    It is a pure epsilon too, with a quarter of the rho.
+
+    >>> from voile.privacy.accounting.curves import rho
+    >>> rho(PureDp(1.0)) / rho(BoundedRange(1.0))
+    4.0
+    """
 
     epsilon: float
 
@@ -75,7 +102,11 @@ class BoundedRange:
 
 @dataclass(frozen=True)
 class Zcdp:
-    """Anything that is rho-zero-concentrated differentially private."""
+    """Anything that is rho-zero-concentrated differentially private.
+
+    >>> event_in_words(Repeated(Zcdp(0.1), 3))
+    'ρ = 0.1 (concentrated differential privacy), 3 times'
+    """
 
     rho: float
 
@@ -88,8 +119,12 @@ class PoissonSampled:
     """Gaussian noise on the sum over a Poisson sample, as in one step of DP-SGD.
 
     The noise multiplier is relative to the largest contribution of *one* record, under every
-    relation. The relation is part of the event: blanking a record is the same as removing it (its
-    contribution is zero), replacing it is not.
+    relation. The relation is part of the event: zeroing out a record is the same as removing it
+    (its contribution is zero), replacing it is not.
+
+    >>> step = PoissonSampled(Gaussian(1.1), probability=0.01, relation="blank one")
+    >>> event_in_words(step)
+    'Gaussian noise of 1.1 times the sensitivity, on a random sample of 1 % of the records'
     """
 
     event: Gaussian
@@ -110,6 +145,9 @@ class Repeated:
     """The same event several times, each possibly depending on earlier answers.
 
     Parallel parts inside are the same records every time; otherwise list the rounds in `Composed`.
+
+    >>> event_in_words(Repeated(Gaussian(7.22), 3))
+    'Gaussian noise of 7.22 times the sensitivity, 3 times'
     """
 
     event: PrivacyEvent
@@ -123,7 +161,11 @@ class Repeated:
 
 @dataclass(frozen=True)
 class Composed:
-    """Several events on the same records."""
+    """Several events on the same records: their costs add up.
+
+    >>> event_in_words(Composed((PureDp(0.5), PureDp(1.0))))
+    'ε = 0.5 and ε = 1'
+    """
 
     events: tuple[PrivacyEvent, ...]
 
@@ -135,7 +177,14 @@ class Composed:
 
 @dataclass(frozen=True)
 class Parallel:
-    """Events on disjoint records: one record takes part in one of them only."""
+    """Events on disjoint records: one record takes part in one of them only.
+
+    The largest cost counts, not the sum.
+
+    >>> from voile.privacy.accounting import Basic
+    >>> Basic().compose(Parallel((PureDp(0.5), PureDp(1.0)))).epsilon(0.0)
+    1.0
+    """
 
     events: tuple[PrivacyEvent, ...]
 
@@ -167,7 +216,11 @@ MOST_NESTED: Final = 50
 
 
 def to_dict(event: PrivacyEvent) -> dict[str, Any]:
-    """Plain values for JSON; floats keep every bit."""
+    """Plain values for JSON; floats keep every bit, so `from_dict` gives an equal event.
+
+    >>> to_dict(Gaussian(2.0))
+    {'kind': 'gaussian', 'noise_multiplier': 2.0}
+    """
     stored: dict[str, Any] = {"kind": _NAMES[type(event)]}
     for item in fields(event):
         stored[item.name] = _plain(getattr(event, item.name))
@@ -175,7 +228,12 @@ def to_dict(event: PrivacyEvent) -> dict[str, Any]:
 
 
 def from_dict(stored: Mapping[str, Any], *, nested: int = 0) -> PrivacyEvent:
-    """The inverse of `to_dict`; refuses kinds and fields it does not know."""
+    """The inverse of `to_dict`; refuses kinds and fields it does not know.
+
+    >>> event = Repeated(Gaussian(2.0), 3)
+    >>> from_dict(to_dict(event)) == event
+    True
+    """
     if nested > MOST_NESTED:
         raise InvalidInput(f"a stored event is nested at most {MOST_NESTED} times")
     name = stored.get("kind") if isinstance(stored, Mapping) else None
@@ -190,7 +248,11 @@ def from_dict(stored: Mapping[str, Any], *, nested: int = 0) -> PrivacyEvent:
 
 
 def for_group(event: PrivacyEvent, size: int) -> PrivacyEvent:
-    """The same release seen by a unit that holds `size` records at most."""
+    """The same release seen by a unit that holds at most `size` records.
+
+    >>> for_group(PureDp(0.5), 3), for_group(Gaussian(6.0), 3)
+    (PureDp(epsilon=1.5), Gaussian(noise_multiplier=2.0))
+    """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise InvalidInput(f"a group has at least one record, found {size!r}")
     match event:
@@ -203,6 +265,7 @@ def for_group(event: PrivacyEvent, size: int) -> PrivacyEvent:
         case BoundedRange(epsilon):
             return BoundedRange(epsilon * size)
         case Zcdp(rho):
+            # Divergences grow with the squared distance (Bun and Steinke 2016, Proposition 1.9).
             return Zcdp(rho * size**2)
         case ApproximateDp(epsilon, delta):
             # A chain of `size` steps: delta + e^eps delta + e^(2 eps) delta + ...
@@ -246,7 +309,7 @@ def _keep(event: object, name: str, value: float) -> None:
 
 
 def _above_zero(name: str, value: object) -> float:
-    """As a Python float: equal events are written alike, whoever made them from 20 or from 20.0."""
+    """As a Python float: equal events are written alike, made from 20 or from 20.0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInput(f"{name} must be a number, found {value!r}")
     try:
@@ -256,3 +319,55 @@ def _above_zero(name: str, value: object) -> float:
     if not math.isfinite(figure) or figure <= 0:
         raise InvalidInput(f"{name} must be finite and above 0, found {figure}")
     return figure
+
+
+# --- What a release costs, in words for people; stored events and JSON keep their own form -------
+
+
+def event_in_words(event: PrivacyEvent) -> str:
+    """What an event is, for people to read.
+
+    >>> event_in_words(Gaussian(7.22))
+    'Gaussian noise of 7.22 times the sensitivity'
+    """
+    match event:
+        case Repeated():
+            return f"{_inside(event.event)}, {_times(event.times)}"
+        case Composed():
+            return " and ".join(map(_inside, event.events))
+        case Parallel():
+            parts = "; ".join(dict.fromkeys(map(event_in_words, event.events)))
+            return f"of each record one of {len(event.events):,} parts ({parts})"
+        case PoissonSampled():
+            sampled = f"on a random sample of {100 * event.probability:.3g} % of the records"
+            return f"{event_in_words(event.event)}, {sampled}"
+        case _:
+            return _leaf(event)
+
+
+def _leaf(event: Gaussian | Laplace | PureDp | ApproximateDp | BoundedRange | Zcdp) -> str:
+    match event:
+        case Gaussian():
+            return f"Gaussian noise of {event.noise_multiplier:.3g} times the sensitivity"
+        case Laplace():
+            return f"Laplace noise of {event.noise_multiplier:.3g} times the sensitivity"
+        case PureDp():
+            return f"ε = {event.epsilon:.3g}"
+        case ApproximateDp():
+            return f"ε = {event.epsilon:.3g} with δ = {event.delta:.3g}"
+        case BoundedRange():
+            return f"a choice by the exponential mechanism with ε = {event.epsilon:.3g}"
+        case Zcdp():
+            return f"ρ = {event.rho:.3g} (concentrated differential privacy)"
+        case _:
+            assert_never(event)
+
+
+def _inside(event: PrivacyEvent) -> str:
+    """Brackets around what has several parts, so that it is clear what is repeated or added."""
+    several = isinstance(event, Repeated | Composed)
+    return f"({event_in_words(event)})" if several else event_in_words(event)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"

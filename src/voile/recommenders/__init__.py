@@ -28,6 +28,7 @@ from voile.recommenders.catalogue import Catalogue, catalogue_of, read_catalogue
 from voile.recommenders.explaining import (
     ByItems,
     ByLabels,
+    ReasonsByLabels,
     ScoresOnly,
     for_herself,
     score_by_labels,
@@ -38,8 +39,10 @@ from voile.recommenders.measuring import (
     FullRanking,
     RankingProtocol,
     RankingQuality,
+    Split,
     measure,
     measure_each,
+    per_user_holdout,
 )
 from voile.recommenders.models import (
     LinearRecommender,
@@ -57,7 +60,7 @@ from voile.recommenders.moments import (
     PrivatePopularity,
     joint_guarantee,
 )
-from voile.recommenders.network_scores import score_by_items
+from voile.recommenders.network_scores import ReasonsOfNetwork, score_by_items
 from voile.recommenders.networks import (
     Autoencoder,
     CollaborativeFilter,
@@ -68,8 +71,7 @@ from voile.recommenders.networks import (
     steps_within,
 )
 from voile.recommenders.ratings import ItemLiking, PrivateLiking
-from voile.recommenders.splits import Split, per_user_holdout
-from voile.recommenders.toward_others import (
+from voile.recommenders.third_party import (
     LabelImportance,
     NoisyProfileOfUser,
     TopLabelsOfUser,
@@ -100,6 +102,8 @@ __all__ = [
     "PrivatePopularity",
     "RankingProtocol",
     "RankingQuality",
+    "ReasonsByLabels",
+    "ReasonsOfNetwork",
     "Recommender",
     "ScoresOnly",
     "Split",

@@ -32,7 +32,7 @@ SHARES: Final = ((400.0, 0.10), (150.0, 0.25), (0.0, 0.50))
 LEAST: Final = 100.0
 """Below this many users times μ, the Gram matrix would be noise: popularity gets everything."""
 # What the sampler's grid may cost besides, as a share of mu and of delta (`stated_epsilon`).
-_SLACK: Final = 1e-6
+SLACK: Final = 1e-6
 MOST_USERS: Final = 5_000_000
 """The diagonal of the Gram matrix, a sum over users, is rounded when it is divided by √2. Beside
 what one user adds that grows with their number; up to here it stays below the margin, 10⁻⁹."""
@@ -75,8 +75,8 @@ class MomentsBudget:
     ) -> Self:
         """The least noise for (epsilon, delta), by exact composition: for a plan, or by itself."""
         epsilon, delta = checked_target(epsilon, delta, pure=False)
-        multiplier = gaussian_noise_multiplier(epsilon, delta * (1 - 2 * _SLACK)) * (1 + MARGIN)
-        return cls(users=users, items=items, relation=relation, mu=(1 - _SLACK) / multiplier)
+        multiplier = gaussian_noise_multiplier(epsilon, delta * (1 - 2 * SLACK)) * (1 + MARGIN)
+        return cls(users=users, items=items, relation=relation, mu=(1 - SLACK) / multiplier)
 
     @classmethod
     def concentrated(
@@ -84,7 +84,7 @@ class MomentsBudget:
     ) -> Self:
         """The least noise that an adaptive account of (epsilon, delta) grants (zCDP)."""
         epsilon, delta = checked_target(epsilon, delta, pure=False)
-        mu = math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 - _SLACK)
+        mu = math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 - SLACK)
         return cls(users=users, items=items, relation=relation, mu=mu)
 
     @property
@@ -147,10 +147,15 @@ def stated_epsilon(noises: Sequence[GaussianMechanism], delta: float) -> float:
     variation that a share of delta pays for it, which is checked.
     """
     mu = math.sqrt(sum(noise.event().noise_multiplier ** -2 for noise in noises))
-    epsilon = gaussian_epsilon(1 / mu, delta * (1 - _SLACK))
+    epsilon = gaussian_epsilon(1 / mu, delta * (1 - SLACK))
+    check_grid(noises, epsilon, delta)
+    return epsilon
+
+
+def check_grid(noises: Sequence[GaussianMechanism], epsilon: float, delta: float) -> None:
+    """Refuse a delta of which a millionth does not pay for the sampler's grid."""
     values = sum(math.prod(noise.shape) for noise in noises)
-    if values * (1 + math.exp(min(epsilon, 700.0))) * GRID_DISTANCE > delta * _SLACK:
+    if values * (1 + math.exp(min(epsilon, 700.0))) * GRID_DISTANCE > delta * SLACK:
         raise InvalidInput(
             f"delta = {delta:g} at epsilon = {epsilon:g} is below the accuracy of the sampler"
         )
-    return epsilon

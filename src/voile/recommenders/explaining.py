@@ -5,7 +5,7 @@ history adds its weight; a genre adds its equal share of every item that has it,
 Shapley value in the game in which an item counts by the share of its genres that are there.
 
 Toward the user herself all of it is free (`toward_herself`). Toward others see
-`voile.recommenders.toward_others`.
+`voile.recommenders.third_party`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
+from voile.attribution import ExactShapley, KernelShapley
+from voile.attribution.choosing import MOST_EXACT_PLAYERS
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
@@ -40,6 +42,19 @@ TO_HERSELF: Final = (
 SCORE: Final = "score"
 Groups: TypeAlias = Mapping[str, Sequence[str]]
 """By the name of a group, its labels of one kind; labels in no group stand for themselves."""
+
+
+class NamedExplainer(Protocol):
+    """Explains one history, and says what it is called."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tag(self) -> str:
+        """For identities."""
+
+    def __call__(self, rows: Any) -> Explanation: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +125,7 @@ class ScoresOnly:
         scores = scores_of(self.model, history)
         items = best(scores, history, self.count)
         base = np.zeros(len(items))
-        return _one_row(self.model.catalogue, scores[items][np.newaxis], base, (SCORE,), items)
+        return one_row(self.model.catalogue, scores[items][np.newaxis], base, (SCORE,), items)
 
 
 def score_by_labels(
@@ -134,6 +149,38 @@ def score_by_labels(
     return scores
 
 
+@dataclass(frozen=True, eq=False)
+class ReasonsByLabels:
+    """Shapley values of labels, for a model without a closed form; for the user herself."""
+
+    model: Recommender
+    kind: str
+    count: int = RECOMMENDED
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} of the history"
+
+    @property
+    def tag(self) -> str:
+        return f"history-labels-shapley/{self.kind}"
+
+    def __call__(self, rows: Any) -> Explanation:
+        history = one_history(rows)
+        items = recommended(self.model, history, self.count)
+        labels = self.model.catalogue.labels(self.kind)
+        many = len(labels) > MOST_EXACT_PLAYERS
+        values, base = np.zeros((len(labels), len(items))), np.zeros(len(items))
+        for place, item in enumerate(items):
+            score = score_by_labels(self.model, history, int(item), self.kind)
+            explain: Any = (KernelShapley if many else ExactShapley)(
+                score, np.zeros((1, len(labels)))
+            )
+            found = explain(np.ones((1, len(labels))))
+            values[:, place], base[place] = found.values[0, :, 0], found.base_values[0, 0]
+        return one_row(self.model.catalogue, values, base, labels, items)
+
+
 def toward_herself(guarantee: Guarantee) -> Guarantee:
     """What the moments promise, said of what one user is shown about herself."""
     return replace(
@@ -143,9 +190,7 @@ def toward_herself(guarantee: Guarantee) -> Guarantee:
     )
 
 
-def for_herself(
-    explainer: ByItems | ByLabels | ScoresOnly, guarantee: Guarantee, *, model: str
-) -> PostProcessed:
+def for_herself(explainer: NamedExplainer, guarantee: Guarantee, *, model: str) -> PostProcessed:
     """A release that costs nothing: model and own history, and nobody else's.
 
     Args:
@@ -237,10 +282,10 @@ def _explained(
     items: NDArray[np.int64],
 ) -> Explanation:
     """Whoever has nothing that counts is recommended what is popular: no reason, but a base."""
-    return _one_row(model.catalogue, values, model.base(history, items), players, items)
+    return one_row(model.catalogue, values, model.base(history, items), players, items)
 
 
-def _one_row(
+def one_row(
     catalogue: Catalogue,
     values: Matrix,
     base: NDArray[np.float64],

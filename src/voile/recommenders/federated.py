@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee
-from voile.federation import Client, Fitted, Instruction, Node, NoGuard, Rounds, SecureSum, Stage
+from voile.federation import Client, FitResult, Instruction, Node, NoGuard, Rounds, SecureSum, Stage
 from voile.federation.arrays import Arrays, Shapes
-from voile.federation.secure_node import SecureMember
+from voile.federation.node import SecureMember
+from voile.federation.secure_aggregation import AttemptStore, Signer
 from voile.recommenders.budget import MomentsBudget
 from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.moments import ItemGram, ItemMoments, ItemPopularity
 from voile.recommenders.rows import folded, unfolded
-from voile.secure_aggregation import AttemptStore, Signer
 
 _VECTOR: Final = "moments"
 _TAIL: Final = 40.0
@@ -45,8 +45,8 @@ class _Upload:
     def cost(self, size: int) -> None:
         """Nothing: moments are charged when they are drawn."""
 
-    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> Fitted:  # noqa: ARG002
-        return Fitted({_VECTOR: np.asarray(records, dtype=np.float32)}, None)
+    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> FitResult:  # noqa: ARG002
+        return FitResult({_VECTOR: np.asarray(records, dtype=np.float32)}, None)
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Any) -> Mapping[str, float]:  # noqa: ARG002
         return {}

@@ -32,7 +32,7 @@ from voile.recommenders.interactions import Interactions
 from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, MadeOnce
+from voile.release.one_time import STORED, OneTimeArtefact
 from voile.release.origin import Origin, trained_privately
 
 Progress: TypeAlias = Callable[[int, int], object]
@@ -42,12 +42,12 @@ _PUBLIC_FACTS: Final = ("catalogue", "number of users", "the frozen rule of the 
 
 
 @dataclass(frozen=True, eq=False)
-class ItemPopularity(MadeOnce):
+class ItemPopularity(OneTimeArtefact):
     """How popular every item is, with noise: the sum of all users' unit vectors.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         charge: a stored recommender states it; it is looked up in the ledger before anything is
-            said on its ground (`voile.app.recommend.asking`).
+            said on its ground (`voile.app.recommend.handler`).
     """
 
     charge: str | None = field(default=None, kw_only=True)
@@ -61,10 +61,10 @@ class ItemPopularity(MadeOnce):
 
 
 @dataclass(frozen=True, eq=False)
-class ItemGram(MadeOnce):
+class ItemGram(OneTimeArtefact):
     """How the head items go together, with noise: the unfolded Gram matrix of unit rows.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         charge: as for `ItemPopularity`.
     """
 
@@ -81,7 +81,7 @@ class _MomentsRelease(ChargedRelease):
     Args: besides those of `ChargedRelease`:
         interactions: protected.
         budget: how much each of them tells; its users and items are those of the interactions.
-        protected: a user of their data set; blank one or replace one.
+        protected: a user of their data set; zero-out or replace one.
         delta: at which the epsilon of one release is stated; both are judged together
             (`ItemMoments.guarantee`).
         progress: is told how far drawing is.
@@ -112,7 +112,7 @@ class _MomentsRelease(ChargedRelease):
         object.__setattr__(self, "epsilon", stated_epsilon([self.noise], self.delta))
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.interactions.catalogue.digest, self.name, self.name
 
     @property
@@ -123,7 +123,7 @@ class _MomentsRelease(ChargedRelease):
         positive("rows", rows)
         return self.noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
             mechanism=f"Gaussian noise of standard deviation {self.noise.sigma:.6g} on {self.name}",
             composition="one release",
@@ -132,7 +132,7 @@ class _MomentsRelease(ChargedRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self.noise.preview(), *expected_quality(self.budget))
+        return Accuracy.from_noise(self.noise.preview(), *expected_quality(self.budget))
 
     @property
     def bits(self) -> int:
@@ -144,7 +144,7 @@ class PrivatePopularity(_MomentsRelease):
     """The first release: Σ x_u over unit vectors of users, for every item of the catalogue.
 
     Guarantees
-        1. One user moves it by 1 at most (blank one), or √2 (replace one), in the l2 norm.
+        1. One user moves it by 1 at most (zero-out), or √2 (replace one), in the l2 norm.
         2. Items are those of the public catalogue: also those that nobody touched.
         3. No interaction makes `draw` raise.
     """
@@ -176,7 +176,7 @@ class PrivateGram(_MomentsRelease):
     first release, whatever a user did.
 
     Guarantees
-        1. One user moves what is released by 1/√2 at most (blank one), or 1 (replace one).
+        1. One user moves what is released by 1/√2 at most (zero-out), or 1 (replace one).
         2. No interaction makes `draw` raise.
 
     Args: besides those of both:
@@ -254,6 +254,22 @@ class ItemMoments:
     @property
     def origin(self) -> Origin:
         return trained_privately(self.guarantee)
+
+    @property
+    def artefacts(self) -> tuple[OneTimeArtefact, ...]:
+        """What was paid for, in order."""
+        return tuple(each for each in (self.popularity, self.gram) if each is not None)
+
+    @property
+    def events(self) -> tuple[events.PrivacyEvent, ...]:
+        """What each of them cost."""
+        return tuple(noise.event() for noise in self.budget.noises)
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """The same by name."""
+        found = {"popularity": self.popularity.values}
+        return found if self.gram is None else found | {"gram": self.gram.matrix}
 
     @cached_property
     def head(self) -> NDArray[np.int64]:

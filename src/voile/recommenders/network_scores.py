@@ -11,17 +11,46 @@ For the user herself only: the players are her history.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from voile.attribution import IntegratedGradients
 from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
 from voile.models import WrappedModel, wrap
+from voile.recommenders.explaining import RECOMMENDED, one_history, one_row, recommended, scores_of
 from voile.recommenders.interactions import History
 from voile.recommenders.networks import NetworkRecommender, head_rows
 from voile.training import Perceptron
+
+
+@dataclass(frozen=True, eq=False)
+class ReasonsOfNetwork:
+    """Integrated gradients of a network's scores by items of the history; for the user herself.
+
+    An item outside the head is recommended for its popularity, and has no reason in a history.
+    """
+
+    model: NetworkRecommender
+    count: int = RECOMMENDED
+    name: ClassVar[str] = "items of the history"
+    tag: ClassVar[str] = "history-items-gradients"
+
+    def __call__(self, rows: Any) -> Explanation:
+        history = one_history(rows)
+        items = recommended(self.model, history, self.count)
+        names = self.model.catalogue.names
+        players = tuple(names[place] for place in history) or ("nothing",)
+        values, base = np.zeros((len(players), len(items))), scores_of(self.model, history)[items]
+        for place in np.flatnonzero(np.isin(items, self.model.head) & (len(history) > 0)):
+            score = score_by_items(self.model, history, int(items[place]))
+            found = IntegratedGradients(score)(np.ones((1, len(history))))
+            values[:, place], base[place] = found.values[0, :, 0], found.base_values[0, 0]
+        return one_row(self.model.catalogue, values, base, players, items)
 
 
 def score_by_items(model: NetworkRecommender, history: History, item: int) -> WrappedModel:
@@ -40,7 +69,7 @@ def score_by_items(model: NetworkRecommender, history: History, item: int) -> Wr
     weights, network, kind = _weights(model, history), model.network.doubled(), model.kind
 
     def asked(rows: NDArray[Any]) -> tuple[NDArray[Any], int]:
-        return kind.asked(np.asarray(rows, dtype=np.float64) @ weights, int(places[0]))
+        return kind.score_inputs(np.asarray(rows, dtype=np.float64) @ weights, int(places[0]))
 
     def scores(rows: NDArray[Any]) -> NDArray[np.float64]:
         inputs, output = asked(rows)

@@ -21,7 +21,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, ProtectedUnit, RowPart
 from voile.core.randomness import StreamCipher
 from voile.privacy.accounting import PrivacyLoss
-from voile.privacy.calibration import smallest_noise_of
+from voile.privacy.calibration import Reading, smallest_noise_of
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.privacy.sensitivity.bound import positive
 from voile.recommenders.catalogue import Catalogue
@@ -31,7 +31,7 @@ from voile.recommenders.moments import PAID_WITH, ItemPopularity, packed, unpack
 from voile.recommenders.rows import grid_bits, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
-from voile.release.made_once import MadeOnce
+from voile.release.one_time import OneTimeArtefact
 from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
 from voile.training.private import (
     Adam,
@@ -73,7 +73,7 @@ class NetworkKind(Protocol):
     def scores(self, network: Perceptron, rows: NDArray[np.float32]) -> Matrix:
         """Of all head items, shape (users, head)."""
 
-    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+    def score_inputs(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
         """What the network sees when it is asked about one head item, histories first, and which
         of its outputs is that item's score."""
 
@@ -109,7 +109,7 @@ class Autoencoder:
     def scores(self, network: Perceptron, rows: NDArray[np.float32]) -> Matrix:
         return np.asarray(network(rows), dtype=np.float64)
 
-    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+    def score_inputs(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
         return rows, place
 
 
@@ -174,7 +174,7 @@ class CollaborativeFilter:
             found[part] = lines[:, :, 0]
         return found
 
-    def asked(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
+    def score_inputs(self, rows: NDArray[Any], place: int) -> tuple[NDArray[Any], int]:
         item = np.zeros_like(rows)
         item[:, place] = 1.0
         return np.concatenate([rows, item], axis=1), 0
@@ -182,13 +182,15 @@ class CollaborativeFilter:
 
 @digest_name("voile.recommenders.networks.TrainedNetwork")
 @dataclass(frozen=True, eq=False)
-class TrainedNetwork(MadeOnce):
+class TrainedNetwork(OneTimeArtefact):
     """Parameters of a network over the head items.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
+        charge: as for `ItemPopularity`.
         values: flat, as the perceptron keeps them.
     """
 
+    charge: str | None = field(default=None, kw_only=True)
     values: NDArray[np.float64]
     what: ClassVar = "networks"
     paid_with: ClassVar = PAID_WITH
@@ -228,8 +230,8 @@ class PrivateNetwork(ChargedRelease):
         same = self.privacy.relation is self.protected.relation
         if self.protected.unit is not ProtectedUnit.USER or not same:
             raise Refused(
-                f"a record of these steps is a user, {self.privacy.relation!s}; they can promise "
-                f"nothing about {self.protected}"
+                f"a record of these steps is a user, {self.privacy.relation.word}; they can "
+                f"promise nothing about {self.protected}"
             )
         if self.privacy.rows != len(self.interactions):
             raise InvalidInput(
@@ -239,7 +241,7 @@ class PrivateNetwork(ChargedRelease):
         object.__setattr__(self, "epsilon", epsilon)
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.interactions.catalogue.digest, self.kind.name, self.kind.name
 
     @property
@@ -275,7 +277,7 @@ class PrivateNetwork(ChargedRelease):
         positive("rows", rows)
         return self.privacy.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         own = self.promise(
             mechanism=f"DP-SGD of an {self.kind.name}, one record a user",
             composition="all steps by privacy-loss distributions",
@@ -340,30 +342,37 @@ class NetworkRecommender:
         return found
 
 
-def network_recommender(release: PrivateNetwork, made: TrainedNetwork) -> NetworkRecommender:
-    """The model of a trained network that was paid for."""
+def network_recommender(
+    kind: NetworkKind,
+    made: TrainedNetwork,
+    *,
+    catalogue: Catalogue,
+    chosen: ItemPopularity,
+    head: int,
+) -> NetworkRecommender:
+    """The model of a trained network that was paid for; see `PrivateNetwork`."""
     made.check_paid()
-    network = fresh_network(release.kind, release.head)
+    network = fresh_network(kind, head)
     network.values[:] = made.values
-    return NetworkRecommender(
-        release.interactions.catalogue,
-        release.chosen.values,
-        release.places,
-        release.kind,
-        network,
-    )
+    return NetworkRecommender(catalogue, chosen.values, chosen.head(head), kind, network)
 
 
 def steps_within(
-    first: PrivacyEvent, steps: PrivateSteps, *, epsilon: float, delta: float
+    first: PrivacyEvent,
+    steps: PrivateSteps,
+    *,
+    epsilon: float,
+    delta: float,
+    read: Reading | None = None,
 ) -> PrivateSteps:
     """The same steps with the least noise at which both, what was released first and they, cost at
-    most (epsilon, delta) together, as a plan."""
+    most (epsilon, delta) together, as an account reads it (`smallest_noise_of`)."""
 
     def both(noise: float) -> PrivacyEvent:
         return Composed((first, replace(steps, noise_multiplier=noise).event()))
 
-    return replace(steps, noise_multiplier=smallest_noise_of(both, epsilon=epsilon, delta=delta))
+    noise = smallest_noise_of(both, epsilon=epsilon, delta=delta, read=read)
+    return replace(steps, noise_multiplier=noise)
 
 
 def fresh_network(kind: NetworkKind, head: int) -> Perceptron:

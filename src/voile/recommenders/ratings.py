@@ -23,11 +23,11 @@ from voile.recommenders.moments import PAID_WITH, packed, unpacked
 from voile.recommenders.rows import grid_bits
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
-from voile.release.made_once import MadeOnce
+from voile.release.one_time import OneTimeArtefact
 
 
 @dataclass(frozen=True, eq=False)
-class ItemLiking(MadeOnce):
+class ItemLiking(OneTimeArtefact):
     """How much every item is liked, with noise."""
 
     values: NDArray[np.float64]
@@ -40,7 +40,7 @@ class PrivateLiking(ChargedRelease):
     """Σ_u v_u with v_u the ratings of one user, centred to [−1, 1] and divided by √(their number).
 
     Guarantees
-        1. v_u is at most 1 long, and may point anywhere: one user moves the sum by 1 (blank one) or
+        1. v_u is at most 1 long, and may point anywhere: one user moves the sum by 1 (zero-out) or
            2 (replace one) in the l2 norm.
         2. Ratings beyond the bounds are clamped, those that are no numbers count as none.
 
@@ -73,7 +73,7 @@ class PrivateLiking(ChargedRelease):
         object.__setattr__(self, "_noise", noise)
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.interactions.catalogue.digest, self.name, self.name
 
     @property
@@ -89,7 +89,7 @@ class PrivateLiking(ChargedRelease):
         positive("rows", rows)
         return self._noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
             mechanism=f"Gaussian noise of standard deviation {self._noise.sigma:.6g} on the sum "
             "of centred ratings",
@@ -103,7 +103,7 @@ class PrivateLiking(ChargedRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self._noise.preview())
+        return Accuracy.from_noise(self._noise.preview())
 
     def draw(self, rows: Any = None) -> ItemLiking:  # noqa: ARG002
         return ItemLiking(self._noise.randomise(self._sums()), event=self.cost(1))

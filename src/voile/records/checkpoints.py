@@ -19,7 +19,7 @@ from voile.core.toml_text import LARGEST_TOML
 from voile.records.audit_log import (
     AuditLog,
     CheckpointAcceptedRecord,
-    KeptCheckpoint,
+    PinnedCheckpoint,
     Policy,
     SigningKey,
     publish,
@@ -27,7 +27,11 @@ from voile.records.audit_log import (
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.kept import signed_checkpoint
 from voile.records.audit_log.notes import Checkpoint
-from voile.records.audit_log.publishing import Published, check_signers, latest_checkpoint
+from voile.records.audit_log.publishing import (
+    PublishedCheckpoints,
+    check_signers,
+    latest_checkpoint,
+)
 from voile.records.storage import Storage, Transaction
 
 
@@ -40,8 +44,8 @@ def read_policy(path: Path) -> Policy:
     """The policy in this file; `InvalidInput` if it is none."""
     if not path.exists():
         raise InvalidInput(
-            f"{path}: there is no policy here, which says whose signatures to trust: name it with "
-            "--policy"
+            f"{path}: no signing policy found. Create one with `voile audit init`, or name it "
+            "with --policy"
         )
     try:
         return Policy.parse(read_file(path, LARGEST_TOML).decode("utf-8", errors="replace"))
@@ -60,7 +64,7 @@ class Kept:
     """
 
     said: str
-    published: Published | None = None
+    published: PublishedCheckpoints | None = None
     error: VoileError | None = None
 
     @property
@@ -73,8 +77,8 @@ class Kept:
             return self.said
         answers = "; ".join(map(str, self.published.answers)) or "it names no witness to ask"
         return (
-            f"{self.said}; {self.missing} cosignature(s) that the policy asks for are missing "
-            f"({answers}): `voile audit complete` collects them for receipts"
+            f"{self.said}; {self.missing} cosignature(s) required by the policy are missing "
+            f"({answers}): collect them with `voile audit complete`"
         )
 
 
@@ -94,15 +98,15 @@ class Keeper:
     signer: SigningKey | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, key: Path, policy: Path) -> Keeper | None:
+    def from_files(cls, key: Path, policy: Path) -> Keeper | None:
         """From the files of a log; None if nothing is known about it here."""
         copy = kept_checkpoint(key)
         if policy.exists():
             return cls(read_policy(policy), copy, SigningKey.load(key) if key.exists() else None)
         if copy.exists():
             raise InvalidInput(
-                f"{told(copy)}: a checkpoint is kept here, and {told(policy)}, which says whose "
-                "signature it must bear, is missing: name it with --policy"
+                f"{relative_path(copy)}: found a pinned checkpoint, but no signing policy "
+                f"({relative_path(policy)}). Name the policy with --policy"
             )
         return None
 
@@ -110,9 +114,9 @@ class Keeper:
         """The log, compared with the copy whenever something is to be added to it."""
         if self.signer is not None:
             check_signers(self.policy, log, [self.signer])
-        return log.known_by(KeptCheckpoint(self.copy, self.policy))
+        return log.known_by(PinnedCheckpoint(self.copy, self.policy))
 
-    def publish(self, storage: Storage, log: AuditLog) -> Published:
+    def publish(self, storage: Storage, log: AuditLog) -> PublishedCheckpoints:
         """Sign what the log holds, ask the witnesses, keep a copy."""
         if self.signer is None:
             raise InvalidInput("the signing key of this log is not here")
@@ -126,7 +130,7 @@ class Keeper:
             published = self.publish(storage, log)
         except VoileError as error:
             return Kept(f"not published: {error}", error=error)
-        return Kept(f"{told(self.copy)} ({published.checkpoint.size} records)", published)
+        return Kept(f"{relative_path(self.copy)} ({published.checkpoint.size} records)", published)
 
     def keep_up(self, storage: Storage, log: AuditLog) -> Kept:
         """The same, unless all of it was signed meanwhile: by another process, or on demand."""
@@ -137,25 +141,28 @@ class Keeper:
             self._advance(storage, log)
         except VoileError as error:
             return Kept(f"not kept: {error}", error=error)
-        return Kept(f"{told(self.copy)} ({size} records)")
+        return Kept(f"{relative_path(self.copy)} ({size} records)")
 
     def accept(self, storage: Storage, reason: str) -> Checkpoint:
         """Pin the log as this database holds it, where its pinned checkpoint is lost.
 
         What was accepted, and why, is on the log from then on. A copy that is there is never
-        replaced. Witnesses are asked before anything is kept: `Contradicted` if they know more.
+        replaced. Witnesses are asked before anything is kept: `ContradictedCheckpoint` if they know
+        more.
         """
         if not reason.strip():
             raise InvalidInput("say why you accept it: the reason is written into the log")
-        kept = KeptCheckpoint(self.copy, self.policy)
+        kept = PinnedCheckpoint(self.copy, self.policy)
         if kept.read() is not None:
             raise InvalidInput(
-                f"{told(self.copy)}: the pinned checkpoint is here, there is nothing to accept. To "
-                "go on with a database that does not extend it, move it away first"
+                f"{relative_path(self.copy)}: the pinned checkpoint is not lost, so there is "
+                "nothing to accept. To use a database that does not extend it, move it away first"
             )
         note = latest_checkpoint(storage)
         if note is None:
-            raise InvalidInput("this log has no signed checkpoint yet: there is nothing to accept")
+            raise InvalidInput(
+                "this log has no signed checkpoint yet, so there is nothing to accept"
+            )
         signed = signed_checkpoint(note, self.policy)
         log = storage.submit(lambda t: _record_acceptance(t, signed, reason))
         if self.signer is not None:
@@ -167,8 +174,8 @@ class Keeper:
         known, size = self._advance(storage, log), storage.submit(log.head).size
         newer = size - (0 if known is None else known.size)
         return Kept(
-            f"not signed here, where the key is not; {newer} of {size} records are newer than the "
-            "last checkpoint: `voile audit checkpoint` signs one"
+            f"not signed: the signing key is not here. {newer} of {size} records are newer than "
+            "the last checkpoint; sign them with `voile audit checkpoint`"
         )
 
     def _advance(self, storage: Storage, log: AuditLog) -> Checkpoint | None:
@@ -177,7 +184,7 @@ class Keeper:
         Checked first: a copy that somebody deleted is not made anew from the database.
         """
         storage.submit(self.knows(log).check)
-        note, kept = latest_checkpoint(storage), KeptCheckpoint(self.copy, self.policy)
+        note, kept = latest_checkpoint(storage), PinnedCheckpoint(self.copy, self.policy)
         if note is not None:
             kept.advance(note)
         return kept.read()
@@ -196,7 +203,7 @@ def _record_acceptance(t: Transaction, signed: Checkpoint, reason: str) -> Audit
     return log
 
 
-def told(path: Path) -> Path:
+def relative_path(path: Path) -> Path:
     """As people call it who are in this folder."""
     try:
         here = Path.cwd()

@@ -2,16 +2,66 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.explanation import Explanation
-from voile.records.audit_log import AuditLog, ReleaseRecord, decode_record, explanation_bytes
+from voile.records.audit_log import (
+    AuditLog,
+    Receipt,
+    ReleaseRecord,
+    decode_record,
+    explanation_bytes,
+)
 from voile.records.audit_log.commitments import digest as commitment
 from voile.records.ledger import Ledger, ReplayKey
 from voile.records.ledger.journal import AnswerRow
-from voile.records.nonces import Committing
 from voile.records.storage import Reader
+
+# --- Nonces of a charge's commitments: found again from what is kept, and never used twice -------
+
+
+class CommitmentTerms(NamedTuple):
+    """Which two commitments of a record nonces are for: no others have the same.
+
+    The log, the account's terms and the charge's number tell charges apart, also those of two logs
+    with one key. The digests tell apart what a database that was set back commits to in the place
+    of what it has forgotten: a nonce is never used for two contents.
+
+    Args:
+        origin: of the log.
+        terms: the random name of the terms of the account that pays.
+        number: of the charge in its tree.
+        query: keyed digest of the question.
+        answer: digest of the canonical bytes of the answer.
+    """
+
+    origin: str
+    terms: bytes
+    number: int
+    query: bytes
+    answer: bytes
+
+    def nonces(self, key: ReplayKey) -> dict[str, bytes]:
+        origin, terms, number, query, answer = self
+        return key.nonces(json.dumps([origin, terms.hex(), number, query.hex(), answer.hex()]))
+
+
+def opened_by_nonces(receipt: Receipt, contents: Mapping[str, bytes]) -> Receipt:
+    """The receipt, if its nonces open its record to these; nobody is handed one that fails."""
+    record = decode_record(receipt.record)
+    for name, content in contents.items():
+        if commitment(name, receipt.nonces[name], content) != getattr(record, name, None):
+            raise VerificationFailed(
+                f"record {receipt.index} does not commit to this {name}: the answer was exchanged, "
+                "or the replay key; no receipt is written, `voile budget verify` says more"
+            )
+    return receipt
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 class StoredAnswer(NamedTuple):
@@ -30,7 +80,9 @@ class StoredAnswer(NamedTuple):
     def nonces(self, key: ReplayKey) -> dict[str, bytes]:
         """What opens both commitments of its record."""
         kept = self.kept
-        committing = Committing(self.origin, self.terms, kept.number, kept.query, kept.committed)
+        committing = CommitmentTerms(
+            self.origin, self.terms, kept.number, kept.query, kept.committed
+        )
         return committing.nonces(key)
 
     @property
@@ -55,7 +107,7 @@ class KeySample(NamedTuple):
     committed: bytes
 
     @classmethod
-    def of(cls, t: Reader, ledger: Ledger, log: AuditLog) -> KeySample | None:
+    def from_records(cls, t: Reader, ledger: Ledger, log: AuditLog) -> KeySample | None:
         """None for a ledger without answers.
 
         The oldest, if it is found at once: where another key was taken once, its answers came

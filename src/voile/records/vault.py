@@ -21,10 +21,10 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, Refused
 from voile.core.input_file import read_file
 from voile.records.audit_log import PART as LOG_PART
-from voile.records.audit_log import AuditLog, KeptCheckpoint, Policy, SigningKey
+from voile.records.audit_log import AuditLog, PinnedCheckpoint, Policy, SigningKey
 from voile.records.audit_log.notes import LARGEST_NOTE
-from voile.records.audit_log.publishing import Published
-from voile.records.checkpoints import Keeper, Kept, kept_checkpoint, told
+from voile.records.audit_log.publishing import PublishedCheckpoints
+from voile.records.checkpoints import Keeper, Kept, kept_checkpoint, relative_path
 from voile.records.ledger import PART as LEDGER_PART
 from voile.records.ledger import Account, Ledger, ReplayKey
 from voile.records.signing import ScheduledSigning, SigningSchedule
@@ -135,9 +135,9 @@ class Vault:
         key = self.key_as_found
         if self.key_sample is not None and not self.key_sample.fits(key):
             raise Refused(
-                f"{told(self.place.replay_key)}: does not open the stored answers of this ledger; "
-                "under another replay key everything that was asked before would be charged again: "
-                "name the right one with --replay-key, and if this is it, run `voile budget verify`"
+                f"{relative_path(self.place.replay_key)}: does not open the stored answers of "
+                "this ledger. With another key, earlier questions would be charged again. Name "
+                "the right key with --replay-key; if this is it, run `voile budget verify`"
             )
         return key
 
@@ -147,8 +147,8 @@ class Vault:
         path = self.place.replay_key
         if self.key_sample is not None and not path.exists():
             raise InvalidInput(
-                f"{told(path)}: the replay key of this ledger is not here; under a new one "
-                "everything that was asked before would be charged again: put it there, or name it "
+                f"{relative_path(path)}: the replay key of this ledger is missing. With a new "
+                "key, earlier questions would be charged again. Put the key there, or name it "
                 "with --replay-key"
             )
         return _replay_key(path)
@@ -188,7 +188,7 @@ class Vault:
         """Whether the signing key is here."""
         return self.keeper is not None and self.keeper.signer is not None
 
-    def publish(self) -> Published:
+    def publish(self) -> PublishedCheckpoints:
         """Sign what the log holds, and keep a copy of the checkpoint beside the key."""
         return self._keeper.publish(self.storage, self.log)
 
@@ -196,14 +196,18 @@ class Vault:
         """The same after something was paid for: says what went wrong instead of raising it."""
         if self.keeper is None:
             return Kept(
-                f"not kept: no {told(self.place.policy)} here; `voile audit checkpoint` signs one"
+                f"not signed: no signing policy found ({relative_path(self.place.policy)}). "
+                "Create one with `voile audit init`"
             )
         return self.keeper.keep(self.storage, self.log)
 
     @property
     def _keeper(self) -> Keeper:
         if self.keeper is None:
-            raise InvalidInput(f"{told(self.place.policy)}: there is no policy that says who signs")
+            raise InvalidInput(
+                f"{relative_path(self.place.policy)}: no signing policy found. Create one with "
+                "`voile audit init`"
+            )
         return self.keeper
 
 
@@ -228,7 +232,7 @@ def open_vault(
     signer = _signing_key(place.signing_key, origin)
     if signer.verifier.name != origin:
         raise InvalidInput(
-            f"{folder}: these are the books of {signer.verifier.name!r}, not {origin!r}"
+            f"{folder}: this folder belongs to {signer.verifier.name!r}, not {origin!r}"
         )
     if not place.policy.exists():
         replace_file(place.policy, str(Policy(origin, (signer.verifier,))).encode())
@@ -275,7 +279,7 @@ def _opened(storage: Storage, place: Place) -> Vault:
 
     def known(t: Transaction) -> tuple[AuditLog, KeySample | None]:
         log = open_known_log(t, place, keeper)
-        return log, KeySample.of(t, ledger, log)
+        return log, KeySample.from_records(t, ledger, log)
 
     log, key_sample = storage.submit(known)
     return Vault(place, storage, ledger, log, keeper, key_sample)
@@ -283,7 +287,7 @@ def _opened(storage: Storage, place: Place) -> Vault:
 
 def find_keeper(place: Place) -> Keeper | None:
     """Who signs this log; the copy is the one beside the key, or else another that is here."""
-    keeper = Keeper.of(place.signing_key, place.policy)
+    keeper = Keeper.from_files(place.signing_key, place.policy)
     if keeper is None or keeper.copy.exists():
         return keeper
     others = [copy.path for copy in _other_copies(place, keeper)]
@@ -299,21 +303,21 @@ def open_known_log(t: Transaction, place: Place, keeper: Keeper | None) -> Audit
             each.check(t)
     elif log.is_signed(t):
         raise InvalidInput(
-            f"{told(place.policy)}: the log has signed checkpoints, and the policy that says by "
-            "whom is not here; without it a database that was set back would be charged from: name "
-            "it with --policy"
+            f"{relative_path(place.policy)}: the log has signed checkpoints, but its signing "
+            "policy is missing. Name it with --policy: without it, a database restored from an "
+            "old backup would go unnoticed"
         )
     return log
 
 
-def _other_copies(place: Place, keeper: Keeper) -> Iterator[KeptCheckpoint]:
+def _other_copies(place: Place, keeper: Keeper) -> Iterator[PinnedCheckpoint]:
     """Copies under the usual name beside database and policy, where the key is from elsewhere.
 
     Beside the files themselves, too, where their names are links: it is the file that was set back.
     """
     files = [place.policy, *filter(None, [file_of(place.database)])]
     for folder in dict.fromkeys(each.parent for path in files for each in (path, path.resolve())):
-        copy = KeptCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
+        copy = PinnedCheckpoint(kept_checkpoint(folder / LOG_KEY), keeper.policy)
         if copy.path != keeper.copy and copy.path.exists() and not copy.is_of_another_log():
             yield copy
 

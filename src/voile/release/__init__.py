@@ -21,8 +21,8 @@ or a `PrivateBackground`; `derived` a coarser view for free; `PrivateInteraction
 Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTotal`), `agreeing`,
 `within`, `shrunk`.
 
-Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s; so that nobody
-sees a single silo's values, by a `SecretMean` over their statements (`statement_of`).
+Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s. To hide the
+values of single silos too: `SecretMean` over their statements (`statement_of`).
 
 What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `ReleaseIdentity`,
 `Preview`, `Codec`. What those that cost something share: `voile.release.charged`.
@@ -41,9 +41,8 @@ from voile.release.feature_clusters import (
     public_clusters,
 )
 from voile.release.federated import FederatedAggregate, Silo
-from voile.release.granular import PrivateInteractions
 from voile.release.importance import PrivateGlobalImportance
-from voile.release.levels import PrivateBackground, at_level, derived
+from voile.release.levels import PrivateBackground, PrivateInteractions, at_level, derived
 from voile.release.noisy_values import NoisyValues
 from voile.release.origin import PUBLIC, Origin, trained_on, trained_privately
 from voile.release.population import ByExplainer, OverItself
@@ -58,8 +57,7 @@ from voile.release.refining import (
 )
 from voile.release.secret_mean import SecretMean, statement_of
 from voile.release.synthetic import PrivateHistograms, SyntheticBackground
-from voile.release.top_features import PrivateTopFeatures
-from voile.release.top_features_of_row import TopFeaturesOfRow
+from voile.release.top_features import PrivateTopFeatures, TopFeaturesOfRow
 
 __all__ = [
     "PUBLIC",

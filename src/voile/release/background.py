@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
-from voile.privacy.accounting.conversion import gaussian_epsilon
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
+from voile.privacy.events import PrivacyEvent, Repeated
 from voile.privacy.mechanisms import GaussianMechanism
+from voile.privacy.mechanisms.noise import GRID_DISTANCE
+from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import (
     OutputSet,
     Sensitivity,
@@ -32,7 +34,6 @@ from voile.privacy.sensitivity import (
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ModelRelease
 from voile.release.coalition_designs import PAIRS_A_PLAYER, BackgroundRowDesigns, full_stretch
-from voile.release.composition import epsilon_of_repeated, event_of_repeated
 from voile.release.games import BackgroundGames, Joint, background_outputs, joint
 from voile.release.identities import (
     origins_identity,
@@ -52,6 +53,43 @@ from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 from voile.release.synthetic import break_even
 
+# --- What several releases with the same Gaussian noise promise together -------------------------
+
+
+_LARGEST_EXACT: Final = 20.0
+
+
+def event_of_repeated(noise: GaussianMechanism, times: int) -> PrivacyEvent:
+    """What `times` releases with this noise cost."""
+    event = noise.event()
+    return event if positive("times", times) == 1 else Repeated(event, times)
+
+
+def epsilon_of_repeated(
+    noise: GaussianMechanism, epsilon: float, delta: float, times: int
+) -> float:
+    """The epsilon of `times` releases at the same delta.
+
+    Gaussian releases on the same records are one Gaussian release of a vector that moves √times as
+    far, so composing them loses nothing. `epsilon` is what the noise was calibrated to. The sampler
+    draws on a grid: up to an epsilon of 20 that adds at most `slack` to delta, which is taken off
+    beforehand. Beyond, or where delta is too small for it, concentrated privacy is read, which
+    holds on the grid as it is.
+    """
+    if positive("times", times) == 1:
+        return epsilon
+    multiplier = noise.event().noise_multiplier * (1 - 2 * MARGIN)
+    values = times * math.prod(noise.shape)
+    slack = values * (1 + math.exp(_LARGEST_EXACT)) * GRID_DISTANCE
+    if slack < delta / 2:
+        exact = gaussian_epsilon(multiplier / math.sqrt(times), delta - slack)
+        if exact <= _LARGEST_EXACT:
+            return exact
+    return zcdp_to_epsilon(times / (2 * multiplier**2), delta)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, eq=False)
 class PrivateBackgroundShapley(ModelRelease):
@@ -67,19 +105,33 @@ class PrivateBackgroundShapley(ModelRelease):
 
     Exact up to 16 players; above that from drawn coalitions, unbiased.
 
-    Args: besides those of `ModelRelease`:
+    Args (in addition to those of `ModelRelease`):
         model: with a declared output set; rows are handed to it as the schema gives them. Of a
             binary classifier, one output: `wrap(model).only(name)`.
         background: protected records, a table or an array; their number is public. A record in
-            which nothing can be read counts as the null record of "blank one".
+            which nothing can be read counts as the null record of "zero-out".
         schema: what is public about the records.
-        protected: a row of the data set that the background is; blank one or replace one.
+        protected: a row of the data set that the background is; zero-out or replace one.
         epsilon, delta: for each explained row.
         groups: features that act together as one player.
         pairs_a_player: above 16 players: how many coalitions, with their complements, are looked at
             for each background row and player. More make noise and sampling error smaller.
         seed: which coalitions; public.
         speed: batch size, short cuts (`CONSTANT_WORK`), progress; changes no value.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box, wrap
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = PrivateBackgroundShapley(
+    ...     wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), np.full((500, 2), 0.5),
+    ...     schema=schema, protected=Protected("row", "blank one", "patients"),
+    ...     epsilon=1.0, delta=1e-6, origins=[PUBLIC])
+    >>> release.cost(3).times, release.guarantees(1)[0].epsilon
+    (3, 1.0)
+    >>> release.draw([[0.2, 0.9]]).shape
+    (1, 2, 1)
     """
 
     model: Any
@@ -99,10 +151,10 @@ class PrivateBackgroundShapley(ModelRelease):
     """What the noise is on."""
 
     def prepare(self) -> None:
-        bounded = BoundedModel.of(self.model, self.schema)
+        bounded = BoundedModel.from_model(self.model, self.schema)
         records = Records.read(self.background, self.schema, "the background")
-        players = Players.of(self.schema.feature_names, self.groups)
-        games = BackgroundGames.of(
+        players = Players.from_groups(self.schema.feature_names, self.groups)
+        games = BackgroundGames.from_model(
             bounded,
             records,
             schema=self.schema,
@@ -128,6 +180,7 @@ class PrivateBackgroundShapley(ModelRelease):
     def at_noise(cls, model: Any, background: Any, *, noise: float, **settings: Any) -> Self:
         """With noise of this standard deviation; its epsilon follows. No `epsilon` is given."""
         probe = cls(model, background, epsilon=1.0, **settings)
+        # The probe's sensitivity depends on public facts only, so its epsilon of 1 does not matter.
         multiplier = noise / probe.sensitivity.value
         return probe.at_epsilon(gaussian_epsilon(multiplier * (1 - 1e-8), probe.delta * (1 - 1e-8)))
 
@@ -197,7 +250,7 @@ class PrivateBackgroundShapley(ModelRelease):
         )
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         digest = self.games.bounded.model.digest
         return digest, f"{self.explains} over a private background", self.level
 
@@ -243,7 +296,7 @@ class PrivateBackgroundShapley(ModelRelease):
     def cost(self, rows: int) -> PrivacyEvent:
         return event_of_repeated(self.noise, rows)
 
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         epsilon = epsilon_of_repeated(self.noise, self.epsilon, self.delta, rows)
         together = "" if rows == 1 else f", {rows} explained rows by exact composition"
         return self.promise(
@@ -284,6 +337,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     def _noise_for(self, rows: int) -> GaussianMechanism:
         """The same noise on several explained rows at once; sampling many values is faster."""
+        # Sigma stays: r rows with independent noise are r releases, and `cost` charges all of them.
         stacked = self.sensitivity.stacked(rows)
         shape = (rows, *self.noise.shape)
         return replace(self.noise, sensitivity=stacked, shape=shape)
@@ -300,6 +354,7 @@ class PrivateBackgroundShapley(ModelRelease):
 
     def draw(self, rows: Any) -> Explanation:
         explained = self.games.read(rows)
+        # Values and base value get noise together. Everything below follows from them or is public.
         noisy = self._noise_for(len(explained)).randomise(self.before_noise(explained))
         values, players = noisy[:, :-1], self.games.game.players
         deviation, width = self._errors

@@ -18,13 +18,8 @@ from voile.core.guarantee import Adversary, Guarantee, Protected, RowPart
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms.preview import NoisePreview
+from voile.privacy.mechanisms.parameters import NoisePreview
 from voile.privacy.sensitivity.bound import positive
-from voile.release.artefact_guarantees import (
-    carried_forward,
-    notes_on_unprotected_data,
-    with_earlier,
-)
 from voile.release.contract import (
     EXPLANATIONS,
     Codec,
@@ -34,9 +29,49 @@ from voile.release.contract import (
     parameters,
 )
 from voile.release.identities import origins_identity
-from voile.release.origin import Origin, refuse_unprotected, stated
+from voile.release.origin import (
+    Origin,
+    joint_guarantees,
+    refuse_unprotected,
+    stated,
+    together,
+    trained_privately,
+)
 from voile.release.per_row import PerRow
 from voile.release.post_processed import Explainer
+
+# --- What a release of some data says about other data that its artefacts were made from ---------
+
+
+def carried_forward(origins: Sequence[Origin]) -> tuple[Guarantee, ...]:
+    """What training promised, as it is: a release of other rows takes nothing from it."""
+    covered = [trained_privately(*origin.guarantees) for origin in origins if origin.guarantees]
+    return joint_guarantees(covered)
+
+
+def with_earlier(charged: Guarantee, earlier: Sequence[Guarantee]) -> tuple[Guarantee, ...]:
+    """`charged`, with those of `earlier` that are about its records added; then the others.
+
+    Artefacts that were made from the protected rows themselves have told something about them
+    already: the first guarantee is about both together (basic composition). What is charged for the
+    release stays what its own noise costs; the artefacts were paid for when they were made. Refused
+    if the two speak of different units or relations.
+    """
+    return together([charged, *earlier])
+
+
+def notes_on_unprotected_data(origins: Sequence[Origin]) -> tuple[str, ...]:
+    """A note about each data set that an artefact was made from without a guarantee."""
+    uncovered = frozenset[str]().union(*(origin.unprotected for origin in origins))
+    return tuple(
+        f"nothing is promised about {label!r}, on which an artefact was trained without "
+        "differential privacy"
+        for label in sorted(uncovered)
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 ROLES: Final = {
     RowPart.BACKGROUND: "background",
@@ -57,7 +92,7 @@ class Accuracy:
     remarks: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, noise: NoisePreview, *remarks: str) -> Self:
+    def from_noise(cls, noise: NoisePreview, *remarks: str) -> Self:
         return cls(str(noise), noise.standard_deviation, noise.half_width, remarks)
 
 
@@ -94,7 +129,7 @@ class ChargedRelease(ABC):
 
     @property
     @abstractmethod
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         """Digest of the model, the release in words, and the level, as version 1 spelled them."""
 
     @property
@@ -112,7 +147,7 @@ class ChargedRelease(ABC):
     def cost(self, rows: int) -> PrivacyEvent: ...
 
     @abstractmethod
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         """Of the noise alone, whatever artefacts were made from; see `promise`."""
 
     @abstractmethod
@@ -127,12 +162,12 @@ class ChargedRelease(ABC):
     @property
     def title(self) -> str:
         """What is released, in words; for the log and for readers."""
-        return self.asked[1]
+        return self.identity_parts[1]
 
     @property
     def identity(self) -> ReleaseIdentity:
-        model, _, _ = self.asked
-        first = ReleaseIdentity(*self.asked, parameters(self.settings_v1))
+        model, _, _ = self.identity_parts
+        first = ReleaseIdentity(*self.identity_parts, parameters(self.settings_v1))
         return ReleaseIdentity(
             model,
             f"{self.tag}/{IDENTITY_VERSION}",
@@ -164,7 +199,7 @@ class ChargedRelease(ABC):
         )
 
     def guarantees(self, rows: int) -> tuple[Guarantee, ...]:
-        return (self.own_guarantee(positive("rows", rows)),)
+        return (self.noise_guarantee(positive("rows", rows)),)
 
     def preview(self, rows: int = 1) -> Preview:
         shown = self.accuracy(rows)
@@ -186,7 +221,7 @@ class ChargedRelease(ABC):
 class ModelRelease(ChargedRelease):
     """An explanation of a model, which was made from data itself.
 
-    Args: besides those of `ChargedRelease`:
+    Args (in addition to those of `ChargedRelease`):
         origins: of everything that it computes with.
         level: the transparency level, for the record.
     """
@@ -225,7 +260,7 @@ class ModelRelease(ChargedRelease):
 class ExplainerRelease(ModelRelease):
     """Protected rows through any explainer, each by itself (`PerRow`).
 
-    Args: besides those of `ModelRelease`:
+    Args (in addition to those of `ModelRelease`):
         explainer: any; all that it holds must be covered by `origins`.
         schema: rows are clamped to it.
         model: digest of what is explained, for the record.
@@ -245,7 +280,7 @@ class ExplainerRelease(ModelRelease):
         object.__setattr__(self, "_inner", PerRow(self.explainer, self.schema))
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.model, f"{self.way} {ExplainerName.read(self.name).words}", self.level
 
     @property

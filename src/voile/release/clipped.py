@@ -1,4 +1,4 @@
-"""`ClippedRelease`: the attributions of one person's row, toward somebody who may not see the row.
+"""`ClippedRelease`: the attributions of one person's row, for a reader who may not see the row.
 
 With `voile.attribution.IntegratedGradients` this is AGNI, the adaptive gradient noise injection of
 the recommender framework (Algorithm 1 there), with two corrections: two vectors of length C are up
@@ -50,10 +50,22 @@ class ClippedRelease(ExplainerRelease):
            parallel: a call costs each of them one event, however many rows it has.
         3. The explained rows and their own base values are not in the result.
 
-    Args: besides those of `ExplainerRelease`:
+    Args (in addition to those of `ExplainerRelease`):
         bound: C, the length that vectors are clipped to; a public choice.
         epsilon, delta: for each row.
         protected: an explained row of a data set; replace one, as nothing else is offered for it.
+
+    >>> from voile import Protected
+    >>> from voile.attribution import ExactShapley
+    >>> from voile.core.schema import Feature, Numbers, Schema
+    >>> from voile.release import PUBLIC
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = ClippedRelease(
+    ...     ExactShapley(lambda x: x.mean(axis=1), [[0.5, 0.5]], schema=schema), schema=schema,
+    ...     bound=0.5, epsilon=4.0, delta=1e-6, origins=[PUBLIC], model="sha256:ab12", name="exact",
+    ...     protected=Protected("explained row", "replace one", "patients"))
+    >>> float(release.sensitivity), release.cost(10) == release.cost(1)
+    (1.0, True)
     """
 
     _: KW_ONLY
@@ -99,7 +111,7 @@ class ClippedRelease(ExplainerRelease):
         positive("rows", rows)
         return self._noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self._promised
 
     @cached_property
@@ -116,7 +128,7 @@ class ClippedRelease(ExplainerRelease):
         shown = self._noise.preview()
         size = self._inner.players * self._inner.outputs
         length = size**0.5 * shown.standard_deviation
-        return Accuracy.of(
+        return Accuracy.from_noise(
             shown,
             f"noise of {size} values is {length:.3g} long, what it hides at most "
             f"{self.bound:g}: {length / self.bound:.2g} times as long",

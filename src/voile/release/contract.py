@@ -2,7 +2,7 @@
 
 A release is built from public settings and whatever it protects. `cost`, `guarantees` and `preview`
 depend on public facts alone, so they can be asked before anything is computed or charged. `draw`
-computes and randomises; what it returns is marked as not charged until somebody has paid for it.
+computes and randomises; what it returns is marked as not charged until it is paid for.
 Most releases give an `Explanation`, some an artefact; a `Codec` says how either is kept.
 
 Guarantees of every release
@@ -21,8 +21,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee, RowPart
-from voile.privacy.event_words import event_in_words
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import PrivacyEvent, event_in_words
 
 Made = TypeVar("Made")
 
@@ -34,7 +33,7 @@ class ReleaseIdentity:
     A stored answer is found again by a digest of this, and a question that is not found is charged.
     So it consists of tags, figures, digests and names that people gave: never of a class name, a
     `repr` or a sentence, which change when the code is improved. A tag never changes its meaning.
-    A new spelling is a new version; the former one stays in `earlier`, so old answers are found.
+    A new spelling is a new version; the old one stays in `earlier`, so old answers are found.
 
     Args:
         model: digest of the model.
@@ -42,6 +41,11 @@ class ReleaseIdentity:
         level: the transparency level; "none" where a release has none.
         parameters: all settings, as canonical text (`parameters`).
         earlier: how earlier versions of voile spelled the same question.
+
+    >>> settings = parameters({"epsilon": 1.0, "bound": 0.5})
+    >>> one = ReleaseIdentity("sha256:ab12", "clipped-values/2", "detailed", settings)
+    >>> one.parameters
+    '{"bound":0.5,"epsilon":1.0}'
     """
 
     model: str
@@ -66,7 +70,7 @@ class ExplainerName:
 
     Args:
         words: for people, in logs and reports.
-        tag: for identities; the words themselves where somebody named their own explainer.
+        tag: for identities; the words themselves for an explainer that a user named.
     """
 
     words: str
@@ -79,7 +83,7 @@ class ExplainerName:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a release will be like, said before anything is spent.
+    """What a release will be like, said before anything is spent. Depends on public facts only.
 
     Args:
         event: what it costs; None if nothing.
@@ -87,8 +91,12 @@ class Preview:
         accuracy: how much noise there will be, in words (from the mechanism's own preview).
         standard_error: of one released value, noise and sampling together; None where values are
             not numbers with noise on them.
-        half_width: a released value lies within ± this of the true one with 95 %; None likewise.
+        half_width: a released value lies within ± this of the true one with 95 %; None as above.
         remarks: what else to know, such as a cheaper way.
+
+    >>> print(Preview(event=None, guarantees=(), accuracy="no noise is added"))
+    costs nothing
+    no noise is added
     """
 
     event: PrivacyEvent | None
@@ -111,6 +119,10 @@ class Codec(Generic[Made]):
     Args:
         pack: to bytes.
         unpack: its inverse; raises `UnreadableFile` for anything else.
+
+    >>> one = Explanation(values=[[0.2, -0.1]], base_values=0.3, feature_names=("age", "bmi"))
+    >>> EXPLANATIONS.unpack(EXPLANATIONS.pack(one)).values.ravel().tolist()
+    [0.2, -0.1]
     """
 
     pack: Callable[[Made], bytes]
@@ -122,7 +134,13 @@ EXPLANATIONS: Final = Codec(Explanation.to_bytes, Explanation.from_bytes)
 
 @runtime_checkable
 class Release(Protocol[Made]):
-    """An explanation, or an artefact, with a guarantee."""
+    """An explanation, or an artefact, with a guarantee; see the module for what all promise.
+
+    >>> from voile.release import PUBLIC, PostProcessed
+    >>> free = PostProcessed(lambda rows: None, [PUBLIC], model="sha256:ab12", name="mine")
+    >>> isinstance(free, Release), free.cost(1_000)
+    (True, None)
+    """
 
     @property
     def title(self) -> str:

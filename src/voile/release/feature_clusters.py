@@ -26,7 +26,7 @@ from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import by_relation, check_bounds, positive
 from voile.release.charged import Accuracy
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, ArtefactRelease, MadeOnce
+from voile.release.one_time import STORED, ArtefactRelease, OneTimeArtefact
 from voile.release.origin import PUBLIC, Origin, trained_privately
 from voile.release.records import Records
 
@@ -35,12 +35,15 @@ CLUSTERS: Final = 5
 
 
 @dataclass(frozen=True)
-class Clusters(MadeOnce):
+class Clusters(OneTimeArtefact):
     """Which features play together, where that comes from, and what finding it cost.
 
-    Args: besides those of `MadeOnce`:
+    Args (in addition to those of `OneTimeArtefact`):
         groups: the names of the features in each cluster.
         found_in: public rows, or such that are covered by a guarantee.
+
+    >>> Clusters({"body": ("height", "weight")}, PUBLIC, event=None).origin == PUBLIC
+    True
     """
 
     groups: dict[str, tuple[str, ...]]
@@ -50,18 +53,33 @@ class Clusters(MadeOnce):
 
     @property
     def origin(self) -> Origin:
-        """Give it to whatever uses the clusters; refused while nobody has paid for them."""
+        """Give it to whatever uses the clusters; refused until they are paid for."""
         self.check_paid()
         return self.found_in
 
 
 def declared_clusters(groups: dict[str, tuple[str, ...]]) -> Clusters:
-    """Clusters that somebody named without looking at protected data."""
+    """Clusters that you name.
+
+    Assumes that they were chosen without looking at protected data. Costs nothing.
+
+    >>> declared_clusters({"body": ("height", "weight")}).groups
+    {'body': ('height', 'weight')}
+    """
     return Clusters(dict(groups), PUBLIC, event=None)
 
 
 def public_clusters(rows: Any, *, schema: Schema, count: int = CLUSTERS) -> Clusters:
-    """Clusters found in public rows."""
+    """Find clusters in rows that are public. Costs nothing.
+
+    Assumes that the rows are public: use `PrivateClusters` for protected ones.
+
+    >>> from voile.core.schema import Feature, Numbers
+    >>> schema = Schema("t", tuple(Feature(name, Numbers(0, 1)) for name in ("a", "b", "c")))
+    >>> a, c = np.random.default_rng(0).random((2, 50))
+    >>> list(public_clusters(np.column_stack([a, a, c]), schema=schema, count=2).groups)
+    ['a + b', 'c']
+    """
     scaled = _scaled(_read(rows, schema), schema)
     return Clusters(_joined(_moments(scaled), schema, count), PUBLIC, event=None)
 
@@ -70,10 +88,20 @@ def public_clusters(rows: Any, *, schema: Schema, count: int = CLUSTERS) -> Clus
 class PrivateClusters(ArtefactRelease):
     """`Clusters` found in private rows, from first and second moments with Gaussian noise.
 
-    Args: besides those of `ArtefactRelease`:
-        protected: a row of their data set; blank one or replace one.
+    Args (in addition to those of `ArtefactRelease`):
+        protected: a row of their data set; zero-out or replace one.
         epsilon, delta: of the publication, once.
         count: at most so many clusters.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature, Numbers
+    >>> schema = Schema("t", tuple(Feature(name, Numbers(0, 1)) for name in ("a", "b", "c")))
+    >>> release = PrivateClusters(
+    ...     np.full((500, 3), 0.5), schema=schema, count=2, epsilon=1.0, delta=1e-6,
+    ...     protected=Protected("row", "blank one", "patients"))
+    >>> found = release.draw()
+    >>> len(found.groups) <= 2, found.event == release.cost(1)
+    (True, True)
     """
 
     _: KW_ONLY
@@ -113,7 +141,7 @@ class PrivateClusters(ArtefactRelease):
         positive("rows", rows)
         return self._noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
             mechanism="Gaussian noise on moments of features, clusters by average linkage",
             composition="one release",
@@ -122,13 +150,15 @@ class PrivateClusters(ArtefactRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self._noise.preview(), "values are moments of features in [-1, 1]")
+        return Accuracy.from_noise(
+            self._noise.preview(), "values are moments of features in [-1, 1]"
+        )
 
     def draw(self, rows: Any = None) -> Clusters:  # noqa: ARG002
         return self._made(_joined(self.noisy_moments(), self.schema, self.count))
 
     def noisy_moments(self) -> NDArray[np.float64]:
-        """All that clusters are made from; whoever sees one of these pays the whole price."""
+        """All that clusters are made from; showing one of these costs the whole price."""
         return self._noise.randomise(_moments(_scaled(self._read, self.schema)))
 
     def _made(self, groups: dict[str, tuple[str, ...]]) -> Clusters:

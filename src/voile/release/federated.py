@@ -24,7 +24,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
 from voile.core.row_note import KnownNote
 from voile.privacy.sensitivity.bound import positive
-from voile.release.artefact_guarantees import with_earlier
+from voile.release.charged import with_earlier
 from voile.release.origin import PUBLIC, Origin
 
 NORMAL: Final = 1.959964
@@ -38,6 +38,11 @@ class Silo:
     Args:
         explanation: with its guarantee about the party's own rows first.
         size: the declared public number of its records; the weight in the mean.
+
+    >>> plain = Explanation(values=[[0.3]], base_values=0.0, feature_names=("age",))
+    >>> Silo(plain, size=500)
+    Traceback (most recent call last):
+    voile.core.errors.Refused: a silo's explanation carries no privacy guarantee; ...
     """
 
     explanation: Explanation
@@ -64,7 +69,7 @@ class SecretTotals:
         silos: whose values are in them.
         values, base_values: weighted by declared sizes.
         rounding: how far a mean is off at most for being made of integers.
-        secrecy: what it rests on that nobody saw a single silo's values.
+        secrecy: the assumptions under which the values of single silos stayed secret.
     """
 
     silos: tuple[str, ...]
@@ -87,6 +92,17 @@ class FederatedAggregate:
             what the mean promises.
         totals: the means of just these silos, where they were taken in secret; the silos'
             explanations then hold no values.
+
+    >>> from voile.core.guarantee import Protected
+    >>> def silo(dataset, value):
+    ...     promise = Guarantee(epsilon=1.0, delta=1e-6, against=("the public",),
+    ...                         protected=Protected("row", "blank one", dataset), mechanism="noise",
+    ...                         computational=False, composition="one release")
+    ...     return Silo(Explanation(values=[[value]], base_values=0.0, feature_names=("age",),
+    ...                             guarantees=(promise,)), size=500)
+    >>> both = FederatedAggregate({"north": silo("n", 0.2), "south": silo("s", 0.4)}, dataset="all")
+    >>> both.guarantees[0].epsilon, float(both.explanation().values[0, 0, 0].round(6))
+    (1.0, 0.3)
     """
 
     silos: Mapping[str, Silo]
@@ -149,7 +165,7 @@ class FederatedAggregate:
     def _against(self) -> tuple[Adversary, ...]:
         common = set(Adversary).intersection(*(silo.own.against for silo in self.silos.values()))
         if common and self.totals is not None:
-            common.add(Adversary.SERVER_SEEING_SUMS)  # whoever sees a sum sees less than a silo's
+            common.add(Adversary.SERVER_SEEING_SUMS)  # a sum shows less than a silo's values
         return tuple(adversary for adversary in Adversary if adversary in common)
 
     @property

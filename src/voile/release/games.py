@@ -6,8 +6,7 @@ full one, where it is f(x) like every other's.
 
 Guarantees
     1. No record of the background makes `joint` raise or warn, or changes a shape.
-    2. A record's own game depends on no other record, up to the rounding of the model: see
-       `voile.release.evaluation`.
+    2. A record's own game depends on no other record, up to the rounding of the model.
     3. Sums over records are pairwise.
 """
 
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -26,14 +25,82 @@ from voile.attribution import Speed
 from voile.attribution.coalitions import shapley_share
 from voile.attribution.game import Game
 from voile.attribution.inputs import Columns
+from voile.attribution.pairs import Block, blocks
 from voile.attribution.players import Players
+from voile.attribution.sampling import Values, paired_responses
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
 from voile.release.coalition_designs import BackgroundRowDesigns
-from voile.release.evaluation import answers, pair_blocks, responses
 from voile.release.output_sets import BoundedModel
 from voile.release.records import Records
 from voile.release.silence import silenced
+
+# --- How a model is asked about protected rows: many in a call, or one pair at a time ------------
+# The sensitivity of a mean over m games rests on two things: a record's game depends on no other
+# record, and every game is worth f(x) when all players are in. Models that treat the rows of a
+# batch one by one give both, however they are asked. Of all others neither is true: one record can
+# turn the answers of all. So they get one pair of rows in a call, an explained one and one of the
+# background; whatever they make of it is a game of that pair alone. And f(x) is asked for once,
+# alone, and stands in every game for the full coalition; else two games could differ by as much
+# there as elsewhere.
+
+
+def answers(game: Game, rows: Rows, *, together: bool) -> Outputs:
+    """f of each row.
+
+    Args:
+        together: the model treats the rows of a batch one by one.
+    """
+    if together:
+        return game.outputs(rows.copy())  # a model may write into what it is given
+    return np.concatenate([game.model.predict(row[np.newaxis].copy()) for row in rows])
+
+
+def pair_blocks(
+    game: Game, rows: Rows, outputs: Outputs, background: Rows, *, together: bool
+) -> Iterator[Block]:
+    """All coalitions of all pairs of a row and a background row; `outputs` is f of the rows."""
+    if together:
+        yield from blocks(game, rows, background)
+        return
+    silent = replace(game, speed=replace(game.speed, progress=None))
+    for i, row in enumerate(rows):
+        game.speed.report(i, len(rows))
+        for j, other in enumerate(background):
+            for block in blocks(silent, row[np.newaxis], other[np.newaxis]):
+                here = replace(block, row=block.row + i, background=block.background + j)
+                yield _with_full(here, outputs[i])
+    game.speed.report(len(rows), len(rows))
+
+
+def responses(
+    game: Game,
+    row: NDArray[np.float64],
+    background: Rows,
+    coalitions: NDArray[np.bool_],
+    *,
+    together: bool,
+) -> Values:
+    """v(T) − v(complement of T) of the games of one row, for coalitions of each game's own."""
+    if together:
+        return paired_responses(game, row, background, coalitions)
+    one_each = zip(background, coalitions, strict=True)
+    return np.concatenate(
+        [paired_responses(game, row, b[np.newaxis], t[np.newaxis]) for b, t in one_each]
+    )
+
+
+def _with_full(block: Block, output: NDArray[np.float64]) -> Block:
+    """With f(x) for the full coalition, which is the last one of a pair's last block."""
+    if (block.high + 1) * len(block.worths) < 1 << block.active.shape[1]:
+        return block
+    worths = block.worths.copy()
+    worths[-1] = output
+    return replace(block, worths=worths)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 Joint: TypeAlias = NDArray[np.float64]
 """Shape (rows, players + 1, outputs): the values of all players, and last the base value."""
@@ -60,7 +127,7 @@ class BackgroundGames:
     designs: BackgroundRowDesigns | None
 
     @classmethod
-    def of(
+    def from_model(
         cls,
         bounded: BoundedModel,
         records: Records,
@@ -95,13 +162,19 @@ def background_outputs(games: BackgroundGames) -> Outputs:
     """f of the background records, each."""
     with silenced():
         found = answers(games.game, games.records.rows, together=games.together)
+    # A null record counts as the centre, not as the model's answer for the null row: every output
+    # lies within the radius of the centre, and the bound for "zero out" rests on that.
     return np.where(games.records.blank[:, np.newaxis], games.bounded.centre, found)
 
 
 def joint(games: BackgroundGames, rows: Rows, background: Outputs) -> Joint:
     """Values and base value of rows; `background` is what `background_outputs` gives."""
     with silenced():
-        few, place = np.unique(rows, axis=0, return_inverse=True)
+        few, place = rows, np.arange(len(rows))
+        if games.game.speed.short_cuts.duplicate_rows:
+            # Equal rows are explained once. Where they are protected (a population over itself),
+            # the guarantee assumes that running time is not observed.
+            few, place = np.unique(rows, axis=0, return_inverse=True)
         values = _sampled(games, few, background) if games.designs else _exact(games, few)
         mean = _mean(background.T, np.ones(len(background)))
         base = np.broadcast_to(mean, (len(few), 1, games.bounded.outputs))
@@ -126,6 +199,8 @@ def _single_games(games: BackgroundGames, rows: Rows) -> Iterator[Vectors]:
         for block in pair_blocks(game, part, own, records.rows, together=together):
             share = shapley_share(block.worths, block.active.shape[1], block.high)
             mine, other = block.row[:, np.newaxis], block.background[:, np.newaxis]
+            # A player with equal values on both sides is not active: it adds 0 to its own value and
+            # changes no other's (the null-player axiom), so it may be left out.
             vectors[mine, block.active, :, other] += share.swapaxes(0, 1)
         vectors[..., records.blank] = _of_null_record(games, own)[..., np.newaxis]
         yield vectors
@@ -146,9 +221,12 @@ def _estimated_games(games: BackgroundGames, rows: Rows, background: Outputs) ->
     shape = (game.players.count, games.bounded.outputs, len(records))
     for explained in _few_at_once(rows, shape):
         own = answers(game, explained, together=together)
+        # v(N) − v(∅), shared out evenly, is exact; only the zero-sum rest is estimated.
         even = (own[:, np.newaxis] - background) / game.players.count
         vectors = np.empty((len(explained), *shape))
         for part in designs.parts():
+            # Drawn before any record was read, and for each record anew: a record moves its own
+            # estimate only, and the stretch of these weights bounds by how much.
             weights = designs.weights(part).swapaxes(1, 2) / 2
             coalitions, others = designs.coalitions[part], records.rows[part]
             for place, row in enumerate(explained):
@@ -171,12 +249,15 @@ def _few_at_once(rows: Rows, shape: tuple[int, ...]) -> Iterator[Rows]:
 def _of_null_record(games: BackgroundGames, outputs: Outputs) -> NDArray[np.float64]:
     """Values in the game of a null record, of rows with these outputs."""
     players = games.game.players.count
+    # Worth the centre everywhere but f(x) in the full coalition: symmetric, so shared out evenly.
     even = (outputs - games.bounded.centre) / players
     return np.repeat(even[:, np.newaxis], players, axis=1)
 
 
 def _mean(vectors: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Over the last axis; numpy adds up pairwise along an axis that lies together in memory."""
+    # The margin of the mechanism covers pairwise sums up to about 100,000 records, and a plain loop
+    # only up to about 2,000 (docs/guarantees/mechanisms.md).
     weighted = np.ascontiguousarray(vectors * counts)
     mean: NDArray[np.float64] = weighted.sum(axis=-1) / counts.sum()
     return mean

@@ -1,7 +1,7 @@
 """`PrivateGlobalImportance`: what matters to a model over a private population.
 
 The mean of absolute Shapley values over n records. One record moves it by √2·B·R/n at most under
-"replace one" and by B·R/n under "blank one", however many features there are: with 10,000 records
+"replace one" and by B·R/n under "zero-out", however many features there are: with 10,000 records
 the noise at (1, 1e-5) is below 0.001 of the output range. Proof: docs/guarantees/importance.md.
 """
 
@@ -53,14 +53,26 @@ class PrivateGlobalImportance(ModelRelease):
            part is one of them.
         3. No record makes `draw` raise or warn; one that cannot be explained counts as zeros.
 
-    Args: besides those of `ModelRelease`:
+    Args (in addition to those of `ModelRelease`):
         importance: `ByExplainer` (a public, synthetic or DP background) or `OverItself`.
-        protected: a row of the population; blank one or replace one.
+        protected: a row of the population; zero-out or replace one.
         epsilon, delta: for each record.
         model: digest of what is explained, for the record.
         name: of the explainer, for the record.
         parts: names of the parts of a public, fixed grouping, such as the silos; `draw` then takes
             the records of each part by name, and gives one line for each.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature, Numbers, Schema
+    >>> from voile.models import Box, wrap
+    >>> from voile.release import PUBLIC, OverItself
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> release = PrivateGlobalImportance(
+    ...     OverItself(wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), schema),
+    ...     protected=Protected("row", "blank one", "patients"), epsilon=1.0, delta=1e-6,
+    ...     origins=[PUBLIC], model="sha256:ab12", name="exact")
+    >>> release.noise(10_000).sigma < 0.01, release.draw(np.full((50, 2), 0.5)).shape
+    (True, (1, 2, 1))
     """
 
     importance: Importance
@@ -79,7 +91,7 @@ class PrivateGlobalImportance(ModelRelease):
         self._event  # noqa: B018  # whatever is wrong with the settings is said now
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.model, f"mean absolute {ExplainerName.read(self.name).words}", self.level
 
     @property
@@ -138,7 +150,7 @@ class PrivateGlobalImportance(ModelRelease):
         positive("rows", rows)
         return events.Parallel((self._event,) * len(self.parts)) if self.parts else self._event
 
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         conditions = self.sensitivity(rows).conditions
         return self.promise(
             mechanism="Gaussian noise on mean absolute attributions",

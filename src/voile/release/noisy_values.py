@@ -1,7 +1,7 @@
-"""`NoisyValues`: noise on values that somebody brings, with a sensitivity that somebody declares.
+"""`NoisyValues`: noise on your own values, with a sensitivity that you declare.
 
-Other releases derive how far one record can move their values. This one cannot: it is told. The
-guarantee says so among its assumptions, and is worth as much as the declaration.
+Other releases derive how far one record can move their values. This one relies on what you declare.
+The guarantee lists that among its assumptions, and is worth as much as the declaration.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NoisyValues(ChargedRelease):
         2. Values that are not finite count as 0; base values and data of an explanation that is
            handed in are not in the result.
 
-    Args: besides those of `ChargedRelease`:
+    Args (in addition to those of `ChargedRelease`):
         sensitivity: of all values of one call together; for the unit "explained row", of the values
             of one row. In the l1 norm for Laplace noise.
         epsilon, delta: of one call.
@@ -48,6 +48,14 @@ class NoisyValues(ChargedRelease):
         name: where the values come from: another source is another question.
         model: digest of what they explain; of another model they are another question.
         output_names: one for each output.
+
+    >>> from voile import Protected
+    >>> release = NoisyValues(
+    ...     Sensitivity(value=0.01, norm="l1", unit="row", relation="blank one"),
+    ...     epsilon=1.0, delta=0.0, protected=Protected("row", "blank one", "patients"),
+    ...     feature_names=("age", "bmi"), name="our importance", model="sha256:ab12")
+    >>> release.draw([[0.3, 0.1]]).shape, release.guarantees(1)[0].assumptions[0]
+    ((1, 2, 1), 'the sensitivity was declared by the user, not derived')
     """
 
     sensitivity: Sensitivity
@@ -71,7 +79,7 @@ class NoisyValues(ChargedRelease):
         self._noise(1)
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.model, f"noisy {self.name}", "detailed"
 
     @property
@@ -113,7 +121,7 @@ class NoisyValues(ChargedRelease):
     def cost(self, rows: int) -> PrivacyEvent:
         return self._noise(rows).event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         law = "Gaussian" if self.delta else "Laplace"
         each = "one release of each row; different rows in parallel"
         return self.promise(
@@ -125,7 +133,7 @@ class NoisyValues(ChargedRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:
-        return Accuracy.of(self._noise(rows).preview(), DECLARED)
+        return Accuracy.from_noise(self._noise(rows).preview(), DECLARED)
 
     def draw(self, rows: Any) -> Explanation:
         """Noise on an array of values, or on the values of an explanation."""

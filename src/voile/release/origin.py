@@ -30,6 +30,9 @@ class Origin:
     Args:
         datasets: version labels of all private data sets it depends on; none if it is public.
         guarantees: what differential privacy promises about them, at most one for each.
+
+    >>> Origin(frozenset({"patients 2026"})).unprotected
+    frozenset({'patients 2026'})
     """
 
     datasets: frozenset[str] = frozenset()
@@ -63,14 +66,29 @@ PUBLIC: Final = Origin()
 
 
 def trained_on(*datasets: str) -> Origin:
-    """Made from private data, without differential privacy."""
+    """Made from private data, without differential privacy.
+
+    Releases refuse to protect these rows: noise on an explanation cannot hide what a model learned.
+
+    >>> joint_guarantees([trained_on("patients 2026")])
+    Traceback (most recent call last):
+    voile.core.errors.Refused: nothing can be promised about ['patients 2026']: ...
+    """
     return Origin(frozenset(datasets))
 
 
 def trained_privately(*guarantees: Guarantee) -> Origin:
     """Made from private data, each set covered by a guarantee; at least one is needed.
 
-    What carries none (seeded noise, training without noise) is not public for that.
+    An artefact without a guarantee (seeded noise, training without noise) is refused: that does not
+    make it public.
+
+    >>> from voile.core.guarantee import Protected
+    >>> promise = Guarantee(epsilon=1.0, delta=1e-6, against=("the public",), computational=False,
+    ...                     protected=Protected("row", "blank one", "patients 2026"),
+    ...                     mechanism="DP-SGD", composition="one training run")
+    >>> trained_privately(promise).unprotected
+    frozenset()
     """
     if not guarantees:
         raise InvalidInput(
@@ -82,7 +100,7 @@ def trained_privately(*guarantees: Guarantee) -> Origin:
 
 
 def stated(origins: Iterable[Origin]) -> tuple[Origin, ...]:
-    """Origins as they were given; refused if none was: nobody said "public"."""
+    """Origins as they were given; refused if none was: "public" has to be stated."""
     given = tuple(origins)
     if not given or not all(isinstance(origin, Origin) for origin in given):
         raise InvalidInput(

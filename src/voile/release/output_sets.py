@@ -33,7 +33,7 @@ from voile.models import (
 from voile.models.outputs import ROUNDING
 from voile.models.wrapped import Forward
 from voile.privacy.sensitivity import OutputSet
-from voile.release.silence import or_none, silenced
+from voile.release.silence import call_suppressed, silenced
 
 SAME_ANSWER: Final = 2.0**-20
 """How far, as a share of the width of the output set, an answer may depend on the other rows of a
@@ -65,10 +65,10 @@ other show on any row. It is asked pair by pair as well."""
 def predicted_or_nan(forward: Forward, outputs: int, rows: Rows) -> Outputs:
     """What the model says; NaN for rows about which it raises or answers in another form."""
     ask = partial(_numbers, forward, outputs)
-    whole = or_none(partial(ask, rows))
+    whole = call_suppressed(partial(ask, rows))
     if whole is not None:
         return whole
-    single = [or_none(partial(ask, row[np.newaxis])) for row in rows]
+    single = [call_suppressed(partial(ask, row[np.newaxis])) for row in rows]
     none = np.full((1, outputs), np.nan)
     return np.concatenate([none if found is None else found for found in single])
 
@@ -96,7 +96,7 @@ class BoundedModel:
     row_wise: RowWise | None
 
     @classmethod
-    def of(cls, model: Any, schema: Schema) -> BoundedModel:
+    def from_model(cls, model: Any, schema: Schema) -> BoundedModel:
         """Everything that can be wrong with the model is found out here, from a public row."""
         if isinstance(model, cls):
             return model  # found out before

@@ -26,7 +26,7 @@ from voile.core.explanation_checks import Attributions, BaseValues
 from voile.core.schema import Rows, Schema
 from voile.release.post_processed import Explainer
 from voile.release.records import Records
-from voile.release.silence import or_none, silenced
+from voile.release.silence import call_suppressed, silenced
 
 EXPLAINER_IS_STATELESS: Final = "the explainer remembers nothing from one explained row to the next"
 NO_BASE = "the base value depends on the explained row and is left out (0)"
@@ -96,7 +96,7 @@ class PerRow:
 
     def _vector(self, row: Rows) -> Attributions:
         shape = self.known.values.shape[1:]
-        found = or_none(lambda: self._explained(row))
+        found = call_suppressed(lambda: self._explained(row))
         if found is None or found.shape != (1, *shape):
             return np.zeros(shape)
         return np.where(np.isfinite(found[0]), found[0], 0.0)

@@ -78,7 +78,7 @@ class Importance(Protocol):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to know beforehand."""
+        """What to know before drawing."""
 
     def sensitivity(self, rows: int, relation: Relation) -> Sensitivity: ...
 
@@ -93,6 +93,15 @@ class ByExplainer:
         explainer: any; all that it holds must be covered by the origins of the release.
         outputs: where the outputs of the explained model lie.
         schema: what is public about the records.
+
+    >>> from voile.attribution import ExactShapley
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> explainer = ExactShapley(lambda x: x.mean(axis=1), [[0.5, 0.5]], schema=schema)
+    >>> one = ByExplainer(explainer, Box(0, 1), schema)
+    >>> float(one.sensitivity(1_000, Relation.BLANK_ONE)) == one.longest / 1_000
+    True
     """
 
     explainer: Explainer
@@ -158,6 +167,13 @@ class OverItself:
         schema: what is public about the records.
         groups: features that act together as one player.
         speed: changes no value.
+
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import Box, wrap
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> one = OverItself(wrap(lambda x: x.mean(axis=1), outputs=Box(0, 1)), schema)
+    >>> one.players, 0 < float(one.sensitivity(1_000, Relation.BLANK_ONE)) < 0.01
+    (('age', 'bmi'), True)
     """
 
     model: Any
@@ -168,14 +184,14 @@ class OverItself:
     team: Players = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        team = Players.of(self.schema.feature_names, self.groups)
+        team = Players.from_groups(self.schema.feature_names, self.groups)
         if not is_exact(team.count):
             raise Refused(
                 f"a population over itself needs exact values, up to {MOST_EXACT_PLAYERS} players, "
                 f"found {team.count}; form groups, or use a public or synthetic background"
             )
         object.__setattr__(self, "team", team)
-        object.__setattr__(self, "bounded", BoundedModel.of(self.model, self.schema))
+        object.__setattr__(self, "bounded", BoundedModel.from_model(self.model, self.schema))
 
     @property
     def players(self) -> tuple[str, ...]:
@@ -227,7 +243,7 @@ class OverItself:
         return replace(bound, value=value, conditions=conditions)
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
-        games = BackgroundGames.of(
+        games = BackgroundGames.from_model(
             self.bounded,
             records,
             schema=self.schema,

@@ -39,6 +39,13 @@ class PostProcessed:
             run with a joint guarantee share one origin, given once.
         model: digest of what is explained, for the record.
         name: of the explainer, for the record.
+
+    >>> from voile.attribution import ExactShapley
+    >>> from voile.release import PUBLIC
+    >>> explainer = ExactShapley(lambda x: x.sum(axis=1), [[0.0, 0.0]], feature_names=("a", "b"))
+    >>> release = PostProcessed(explainer, [PUBLIC], model="sha256:ab12", name="exact")
+    >>> release.cost(1_000_000), release.draw([[3.0, 2.0]]).values.ravel().tolist()
+    (None, [3.0, 2.0])
     """
 
     explainer: Explainer

@@ -16,7 +16,7 @@ from voile.core.schema import Rows, Schema, is_table
 class Records:
     """Rows inside the schema, and which of them are null records.
 
-    A record in which nothing can be read is the null record of "blank one": put it in the place of
+    A record in which nothing can be read is the null record of "zero-out": put it in the place of
     somebody who withdraws, and the number of records stays what it was.
 
     Args:

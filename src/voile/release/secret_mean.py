@@ -17,25 +17,34 @@ import numpy as np
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.federation.arrays import Arrays, Shapes
-from voile.federation.client import Client
+from voile.federation.client import Client, NoGuard
 from voile.federation.messages import Instruction
-from voile.federation.node import Node
-from voile.federation.participation import NoGuard
+from voile.federation.node import Node, SecureMember
 from voile.federation.round_log import Outcome
 from voile.federation.rounds import Rounds
-from voile.federation.secure_node import SecureMember
+from voile.federation.secure_aggregation import AttemptStore, Signer
 from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
-from voile.federation.task import Fitted, Unprotected
+from voile.federation.task import FitResult, Unprotected
 from voile.release.federated import FederatedAggregate, SecretTotals, Silo
-from voile.secure_aggregation import AttemptStore, Signer
 
 STAGE: Final = "mean of explanations"
 _VALUES, _BASE = "values", "base values"
 
 
 def statement_of(silo: Silo) -> Silo:
-    """All that a silo says in public: its explanation with every value struck out."""
+    """All that a silo says in public: its explanation with every value struck out.
+
+    >>> from voile.core.guarantee import Guarantee, Protected
+    >>> promise = Guarantee(epsilon=1.0, delta=1e-6, against=("the public",), computational=False,
+    ...                     protected=Protected("row", "blank one", "n"), mechanism="noise",
+    ...                     composition="one release")
+    >>> own = Silo(Explanation(values=[[0.2]], base_values=0.1, feature_names=("age",),
+    ...                        guarantees=(promise,)), size=500)
+    >>> public = statement_of(own).explanation
+    >>> float(public.values.sum()), public.guarantees == own.explanation.guarantees
+    (0.0, True)
+    """
     shown = silo.explanation
     struck = replace(
         shown,
@@ -64,10 +73,10 @@ class _HandOver:
     def cost(self, size: int) -> None:
         """Nothing: what an explanation cost was charged when it was drawn."""
 
-    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> Fitted:  # noqa: ARG002
+    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> FitResult:  # noqa: ARG002
         shown: Explanation = records
         found = {_VALUES: shown.values, _BASE: shown.base_values}
-        return Fitted({name: array.astype(np.float32) for name, array in found.items()}, None)
+        return FitResult({name: array.astype(np.float32) for name, array in found.items()}, None)
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:  # noqa: ARG002
         return {}
@@ -83,6 +92,14 @@ class SecretMean:
         base_shape: of its base values.
         bound: values are clamped to this size, noise included, so that no sum wraps around.
         agreement: digest of what was agreed on; names this mean and no other.
+
+    >>> from voile.federation.secure_aggregation import ActiveServer
+    >>> sizes = {"north": 500, "south": 300, "west": 200}
+    >>> keys = {name: bytes(32) for name in (*sizes, "server")}  # public Ed25519 keys
+    >>> mean = SecretMean(SecureSum(ActiveServer(), keys, sizes), agreement="mean 1",
+    ...                   shape=(1, 4, 1), base_shape=(1, 1), bound=2.0)
+    >>> mean.stage.rounds  # one, and no second
+    1
     """
 
     protocol: SecureSum

@@ -48,7 +48,7 @@ def silent() -> bool:
     return _here.silence is not None and _here.silence.lasts
 
 
-def or_none(ask: Callable[[], T]) -> T | None:
+def call_suppressed(ask: Callable[[], T]) -> T | None:
     """What `ask` says of a protected row; None if it fails, however it does.
 
     A call to leave the process and a panic of a library in another language are no `Exception`, and

@@ -27,7 +27,7 @@ from voile.privacy.sensitivity import Norm, OutputSet, Sensitivity, histogram, s
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, ArtefactRelease, MadeOnce
+from voile.release.one_time import STORED, ArtefactRelease, OneTimeArtefact
 from voile.release.origin import Origin, trained_privately
 from voile.release.records import Records
 
@@ -37,13 +37,25 @@ _CELLS: Final = "which values fall into which cell of a histogram: equal parts o
 
 
 @dataclass(frozen=True, eq=False)
-class SyntheticBackground(MadeOnce):
+class SyntheticBackground(OneTimeArtefact):
     """Rows that anybody may see, and what was promised about the records they were made from.
 
-    Args: besides those of `MadeOnce`:
+    Args (in addition to those of `OneTimeArtefact`):
         rows: synthetic, inside the schema.
         histograms: the published counts with noise, one array for each feature.
         guarantee: what publishing them promises.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)),))
+    >>> made = PrivateHistograms(
+    ...     np.full((500, 1), 0.5), schema=schema, size=20, epsilon=1.0, delta=1e-6,
+    ...     protected=Protected("row", "blank one", "patients")).draw()
+    >>> made.rows.shape, [len(counts) for counts in made.histograms]
+    ((20, 1), [16])
+    >>> made.origin  # not paid yet
+    Traceback (most recent call last):
+    voile.core.errors.Refused: ...
     """
 
     rows: Rows
@@ -54,7 +66,7 @@ class SyntheticBackground(MadeOnce):
 
     @property
     def origin(self) -> Origin:
-        """Refused for rows that nobody paid for: what is made from them would pass as free."""
+        """Refused for rows that were not paid for: what is made from them would pass as free."""
         self.check_paid()
         return trained_privately(self.guarantee)
 
@@ -67,12 +79,21 @@ class PrivateHistograms(ArtefactRelease):
         1. (epsilon, delta) for each record, once, for all histograms together.
         2. Nothing is divided by the number of records: under "add or remove one" it is private.
 
-    Args: besides those of `ArtefactRelease`:
+    Args (in addition to those of `ArtefactRelease`):
         protected: a row of their data set, under any relation.
         epsilon, delta: of the publication, once.
         size: how many rows are drawn; costs nothing.
         bins: cells of a feature with bounds.
         seed: of the draw from the published histograms, which is post-processing.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Feature
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)),))
+    >>> release = PrivateHistograms(
+    ...     np.full((500, 1), 0.5), schema=schema, epsilon=1.0, delta=1e-6,
+    ...     protected=Protected("row", "blank one", "patients"))
+    >>> release.guarantees(1)[0].epsilon <= 1.0, release.draw().rows.shape
+    (True, (1000, 1))
     """
 
     _: KW_ONLY
@@ -114,7 +135,7 @@ class PrivateHistograms(ArtefactRelease):
         positive("rows", rows)
         return self._noise.event()
 
-    def own_guarantee(self, rows: int) -> Guarantee:
+    def noise_guarantee(self, rows: int) -> Guarantee:
         return self.promise(
             epsilon=zcdp_to_epsilon(self.cost(rows).rho, self.delta),
             mechanism=f"discrete Gaussian noise of standard deviation {self._noise.sigma:.6g} on "
@@ -125,7 +146,7 @@ class PrivateHistograms(ArtefactRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self._noise.preview(), "values are counts of records in a cell")
+        return Accuracy.from_noise(self._noise.preview(), "values are counts of records in a cell")
 
     def draw(self, rows: Any = None) -> SyntheticBackground:  # noqa: ARG002
         noisy = self._noise.randomise(np.concatenate(_counts(self._read, self.schema, self.cells)))

@@ -18,19 +18,30 @@ needs torch; whoever trains a network of their own with privacy finds the way in
 """
 
 from voile.training.coalitions import CoalitionChains, kernel_pairs, uniform_sizes
-from voile.training.heads import (
+from voile.training.loop import (
+    PlainSteps,
+    Progress,
+    TrainingHistory,
+    TrainingPlan,
+    TrainingPoint,
+    fit,
+    mean_loss,
+    one_cycle,
+)
+from voile.training.losses import (
+    Batch,
+    Batches,
     Distance,
     Head,
     Identity,
+    Loss,
     Sigmoid,
     Softmax,
+    TargetLoss,
     divergence,
     squared_distance,
 )
-from voile.training.loop import PlainSteps, fit, mean_loss, one_cycle
-from voile.training.losses import Batch, Batches, Loss, TargetLoss
 from voile.training.perceptron import Array, Perceptron, arrays_of, perceptron, with_arrays
-from voile.training.plan import Progress, TrainingHistory, TrainingPlan, TrainingPoint
 
 __all__ = [
     "Array",

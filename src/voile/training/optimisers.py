@@ -26,7 +26,7 @@ class Move(Protocol):
 class Optimiser(Protocol):
     """How parameters follow gradients; one for a run, with a fresh memory each."""
 
-    def over(self, parameters: Array) -> Move: ...
+    def bind(self, parameters: Array) -> Move: ...
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Sgd:
         if not 0 <= self.momentum < 1:
             raise InvalidInput(f"momentum must lie in [0, 1), found {self.momentum}")
 
-    def over(self, parameters: Array) -> Move:
+    def bind(self, parameters: Array) -> Move:
         speed = np.zeros_like(parameters)
 
         def move(gradient: Array, share: float = 1.0) -> None:
@@ -70,7 +70,7 @@ class Adam:
         if not 0 <= self.decay * self.rate < 1:
             raise InvalidInput(f"decay must lie in [0, 1/rate), found {self.decay}")
 
-    def over(self, parameters: Array) -> Move:
+    def bind(self, parameters: Array) -> Move:
         first, second = np.zeros_like(parameters), np.zeros_like(parameters)
         scratch = np.empty_like(parameters)
         steps = 0
@@ -110,8 +110,8 @@ class Proximal:
         if not 0 <= self.strength < math.inf:
             raise InvalidInput(f"strength must be finite and at least 0, found {self.strength}")
 
-    def over(self, parameters: Array) -> Move:
-        start, follow = parameters.copy(), self.optimiser.over(parameters)
+    def bind(self, parameters: Array) -> Move:
+        start, follow = parameters.copy(), self.optimiser.bind(parameters)
 
         def move(gradient: Array, share: float = 1.0) -> None:
             gradient += self.strength * (parameters - start)

@@ -13,7 +13,7 @@ from tests.unit.records.ledger.examples import DATASET, KEY, opening
 
 from voile.app.budget import open_budget, renew_budget
 from voile.app.budget.verification import Evidence, verify
-from voile.app.explain import Answer, Drawn, ReleaseService, Request
+from voile.app.explain import Answer, NoisyAnswer, ReleaseService, Request
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.privacy.events import Gaussian, PrivacyEvent
 from voile.records.audit_log import AuditLog, Policy, Report
@@ -68,8 +68,8 @@ def request(
     return Request(**(given | changes))
 
 
-def drawn(content: str) -> Callable[[], Drawn]:
-    return lambda: Drawn(content.encode())
+def drawn(content: str) -> Callable[[], NoisyAnswer]:
+    return lambda: NoisyAnswer(content.encode())
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 
 from voile.app.artefact import Artefact, load_artefact
-from voile.app.report import check_log, importance, report_html
+from voile.app.report import check_log, importance
 from voile.federation.arrays import digest_of_arrays
 from voile.training import arrays_of
 

@@ -48,7 +48,7 @@ def test_a_refused_notebook_call_leaves_nothing_unsigned(tmp_path: Path) -> None
 
         def ask() -> None:
             for _ in range(1_000):
-                workspace.explain("approval", ROWS, fresh=True)
+                workspace.explain("approval", ROWS, redraw=True)
 
         with pytest.raises(BudgetExceeded):
             ask()

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from voile.app.calls import Context, handle
 from voile.app.commands import federate as federate_commands
-from voile.app.commands import node as node_commands
-from voile.app.commands import testbed as testbed_commands
+from voile.app.commands import federate as node_commands
+from voile.app.commands import federate as testbed_commands
 from voile.app.commands.federate import (
     Federate,
     LocalTransport,
@@ -25,11 +25,12 @@ from voile.app.commands.federate import (
     StopFederation,
     WriteReport,
 )
-from voile.app.federate.party import held
+from voile.app.commands.fields import RenamedWarning
+from voile.app.federate.party import run_lock
 from voile.app.federations import FederationResult
 from voile.cli.app import app
 from voile.core.errors import InvalidInput, Refused
-from voile.federation import Seen
+from voile.federation import ProgressEvent
 
 
 def typed(*words: str) -> Any:
@@ -48,12 +49,12 @@ def configs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def watched() -> list[Seen | str]:
+def watched() -> list[ProgressEvent | str]:
     return []
 
 
 @pytest.fixture(scope="module")
-def result(configs: tuple[Path, Path], watched: list[Seen | str]) -> FederationResult:
+def result(configs: tuple[Path, Path], watched: list[ProgressEvent | str]) -> FederationResult:
     """By Python, in the first folder."""
     context = Context(say=watched.append, rounds=lambda _delta: watched.append)
     found = handle(Federate(config=configs[0], insist=True), context)
@@ -86,7 +87,7 @@ def test_a_preview_is_the_same_both_ways_and_nothing_is_written(
     before = sorted(config.parent.rglob("*"))
     plain = json.loads(json.dumps(asdict(handle(Federate(config=config, preview=True)))))
     by_command = typed("federate", str(config), "--preview")
-    assert by_command.pop("asks_for_yes") == any(each["grave"] for each in plain["concerns"])
+    assert by_command.pop("asks_for_yes") == any(each["blocking"] for each in plain["concerns"])
     assert by_command.pop("seconds") > 0
     assert plain.pop("seconds") > 0
     assert by_command == plain
@@ -130,10 +131,10 @@ def test_a_finished_federation_gives_the_same_figures_both_ways(
 
 
 def test_whoever_calls_is_told_of_rounds_and_of_what_is_done(
-    result: FederationResult, watched: list[Seen | str]
+    result: FederationResult, watched: list[ProgressEvent | str]
 ) -> None:
     assert f"agreement {result.agreement}" in watched
-    rounds = [each.round for each in watched if isinstance(each, Seen) and each.done]
+    rounds = [each.round for each in watched if isinstance(each, ProgressEvent) and each.done]
     assert rounds == [1, 2, 3, 1, 2, 3]
 
 
@@ -146,7 +147,7 @@ def test_the_status_is_the_same_both_ways(
 
 
 def test_a_run_that_is_not_there_is_not_stopped_either_way(configs: tuple[Path, Path]) -> None:
-    with pytest.raises(InvalidInput, match="no run of a federation"):
+    with pytest.raises(InvalidInput, match="no federation is running here"):
         handle(StopFederation(config=configs[0]))
     ran = CliRunner().invoke(app, ["federate", str(configs[0]), "--stop"])
     assert isinstance(ran.exception, InvalidInput)
@@ -157,7 +158,7 @@ def test_a_run_is_asked_to_stop_both_ways(
     configs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("voile.app.federate.status.stop_run.__defaults__", (0.0,))
-    with held(configs[0].parent / "output"):
+    with run_lock(configs[0].parent / "output"):
         found = handle(StopFederation(config=configs[0]))
         assert found.stopped is False
         assert typed("federate", str(configs[0]), "--stop") == asdict(found)
@@ -166,7 +167,13 @@ def test_a_run_is_asked_to_stop_both_ways(
 def test_the_servers_key_is_the_same_both_ways(configs: tuple[Path, Path]) -> None:
     found = handle(MakeServerKey(config=configs[0]))
     assert found.line in configs[0].read_text()
-    assert typed("federate", str(configs[0]), "--key") == {"line": found.line}
+    assert typed("federate", "keygen", str(configs[0])) == {"line": found.line}
+
+
+def test_the_former_flag_for_a_key_still_works(configs: tuple[Path, Path]) -> None:
+    found = handle(MakeServerKey(config=configs[0]))
+    with pytest.warns(RenamedWarning, match=r"--key is now called `voile federate keygen`"):
+        assert typed("federate", str(configs[0]), "--key") == {"line": found.line}
 
 
 def test_flags_for_two_commands_are_refused(configs: tuple[Path, Path]) -> None:

@@ -14,7 +14,8 @@ from tests.unit.app.workspace.examples import free_spec, started, write_files
 import voile
 from voile.app.calls import handle
 from voile.app.commands.explain import Explain
-from voile.app.explain import Explained, RowsToExplain
+from voile.app.commands.fields import RenamedWarning
+from voile.app.explain import ReleasedExplanation, RowsToExplain
 from voile.app.notebook import Workspace, open_workspace
 from voile.app.workspace import start_workspace
 from voile.core.errors import BudgetExceeded, InvalidInput, VoileError
@@ -71,7 +72,7 @@ def test_it_shows_what_it_has_and_what_was_paid(workspace: Workspace) -> None:
     assert workspace.releases == ("approval",)
     assert "approval: protects background rows, paid by 'customers v1'" in repr(workspace)
     explained = workspace.explain("approval", ROWS)
-    assert isinstance(explained, Explained)
+    assert isinstance(explained, ReleasedExplanation)
     shown = repr(explained).splitlines()
     assert shown[0] == "Explanation"
     assert shown[-1] == "  charged: customers v1#1; record 1"
@@ -89,7 +90,7 @@ def test_a_preview_charges_nothing(home: Path, workspace: Workspace) -> None:
 def test_a_preview_of_new_noise_tells_its_price(workspace: Workspace) -> None:
     workspace.explain("approval", ROWS)
     assert "answered before" in workspace.preview("approval", ROWS).remarks[-1]
-    assert "fits: takes" in workspace.preview("approval", ROWS, fresh=True).remarks[-1]
+    assert "fits: uses" in workspace.preview("approval", ROWS, redraw=True).remarks[-1]
 
 
 def test_what_no_renewal_can_pay_for_is_refused_with_what_fits(
@@ -109,7 +110,7 @@ def test_what_no_renewal_can_pay_for_is_refused_with_what_fits(
 
 
 def test_a_receipt_proves_a_charge(workspace: Workspace) -> None:
-    explained = workspace.explain("approval", ROWS, by="ward 3", purpose="review")
+    explained = workspace.explain("approval", ROWS, caller="ward 3", purpose="review")
     receipt = workspace.receipt(explained.charges[0])
     policy = workspace.service.vault.policy
     assert verify_receipt(bytes(receipt), policy, answer=explained.entries[0].answer).verified
@@ -118,7 +119,7 @@ def test_a_receipt_proves_a_charge(workspace: Workspace) -> None:
 def test_the_budget_ends(workspace: Workspace) -> None:
     def until_it_is_refused() -> None:
         while True:
-            workspace.explain("approval", ROWS, fresh=True)
+            workspace.explain("approval", ROWS, redraw=True)
 
     with pytest.raises(BudgetExceeded):
         until_it_is_refused()
@@ -201,15 +202,15 @@ def test_closed_it_says_so_and_charges_nothing(home: Path) -> None:
     workspace.close()
     workspace.close()  # again is harmless
     with pytest.raises(VoileError, match="closed"):
-        workspace.explain("approval", ROWS, fresh=True)
+        workspace.explain("approval", ROWS, redraw=True)
     with open_workspace(home) as again:
-        assert again.explain("approval", ROWS, fresh=True).charges == ("customers v1#2",)
+        assert again.explain("approval", ROWS, redraw=True).charges == ("customers v1#2",)
 
 
 def test_closed_in_use_every_call_is_answered_or_refused(home: Path) -> None:
     workspace = open_workspace(home)
     workspace.explain("approval", ROWS)
-    outcomes: list[Explained | VoileError] = []
+    outcomes: list[ReleasedExplanation | VoileError] = []
 
     def ask(income: int) -> None:
         try:
@@ -223,11 +224,11 @@ def test_closed_in_use_every_call_is_answered_or_refused(home: Path) -> None:
     workspace.close()
     for thread in threads:
         thread.join()
-    answered = [each for each in outcomes if isinstance(each, Explained)]
+    answered = [each for each in outcomes if isinstance(each, ReleasedExplanation)]
     assert len(outcomes) == 4
     with open_workspace(home) as again:
         assert again.service.verify().verified
-        later = again.explain("approval", ROWS, fresh=True)
+        later = again.explain("approval", ROWS, redraw=True)
     assert later.charges == (f"customers v1#{len(answered) + 2}",), "charged is what was answered"
 
 
@@ -247,7 +248,7 @@ def changed(home: Path, old: str, new: str) -> None:
         ("epsilon = 5.0", "epsilon = 50.0", "with epsilon 5 and delta 1e-05, not 50 and 1e-05"),
         ("delta = 1e-05", "delta = 0.1", "not 5 and 0.1"),
         ('dataset = "customers v1"', 'dataset = "v2"', "the dataset 'customers v1', not 'v2'"),
-        ('"blank one"', '"replace one"', "the relation 'blank one', not 'replace one'"),
+        ('"zero-out"', '"replace one"', "the relation 'zero-out', not 'replace one'"),
         ('unit = "row"', 'unit = "user"', "the unit 'row', not 'user'"),
         ('origin = "voile.invalid/approval"', 'origin = "x"', "this is the log of 'voile.inv"),
     ],
@@ -301,5 +302,21 @@ def test_a_server_whose_address_stands_in_the_environment(
 def test_a_known_release_refuses_what_its_file_decides(home: Path, workspace: Workspace) -> None:
     workspace.explain("approval", ROWS)
     stated = Explain(model="approval", data=ROWS, workspace=home, epsilon=0.01)
-    with pytest.raises(InvalidInput, match="decided by"):
+    with pytest.raises(InvalidInput, match="takes this from"):
         handle(stated, workspace._context)
+
+
+def test_former_keywords_do_the_same(workspace: Workspace) -> None:
+    workspace.explain("approval", ROWS)
+    with pytest.warns(RenamedWarning) as told:
+        found = workspace.explain("approval", ROWS, by="ward 3", fresh=True)
+    assert [str(each.message).partition(";")[0] for each in told] == [
+        "by is now called caller",
+        "fresh is now called redraw",
+    ]
+    assert not found.replayed
+    with pytest.warns(RenamedWarning):
+        former = workspace.preview("approval", ROWS, by="ward 3", fresh=True)
+    assert former == workspace.preview("approval", ROWS, caller="ward 3", redraw=True)
+    with pytest.raises(TypeError, match="freshly"):
+        workspace.explain("approval", ROWS, freshly=True)

@@ -45,7 +45,7 @@ def test_a_database_or_key_is_never_overwritten(tmp_path: Path) -> None:
     SigningKey.generate("example.org/x").save(tmp_path / "x.key")
     ReplayKey(bytes(32)).save(tmp_path / "y.key")
     for name, what in (("x.db", "database"), ("x.key", "signing key"), ("y.key", "replay key")):
-        with pytest.raises(InvalidInput, match=f"holds a {what}, which is never overwritten"):
+        with pytest.raises(InvalidInput, match=f"holds a {what}, and is never overwritten"):
             check_outputs([tmp_path / name], [])
 
 
@@ -55,15 +55,15 @@ def test_code_and_settings_are_never_overwritten(tmp_path: Path, name: str) -> N
     path = tmp_path / name
     check_outputs([path], [])
     path.write_text("B = 2.0\n")
-    with pytest.raises(InvalidInput, match="holds code or settings, which no output overwrites"):
+    with pytest.raises(InvalidInput, match="holds code or settings, and cannot be overwritten"):
         check_outputs([path], [])
     assert path.read_text() == "B = 2.0\n"
 
 
 def test_two_outputs_are_two_files(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="writes as well"):
+    with pytest.raises(InvalidInput, match="which this command also uses"):
         check_outputs([tmp_path / "x", tmp_path / "." / "x"], [])
-    with pytest.raises(InvalidInput, match="writes as well"):
+    with pytest.raises(InvalidInput, match="which this command also uses"):
         check_outputs([tmp_path / "x"], [], [tmp_path / "x"])
     with pytest.raises(InvalidInput, match="below the file"):
         check_outputs([tmp_path / "x"], [], [tmp_path / "x" / "proofs"])
@@ -82,7 +82,7 @@ def test_numbered_keys_and_links_to_nowhere_are_no_place_for_pages(tmp_path: Pat
     folder = tmp_path / "pages"
     folder.mkdir()
     SigningKey.generate("example.org/clinic").save(folder / "2.voile")
-    with pytest.raises(InvalidInput, match="holds a signing key, which is never overwritten"):
+    with pytest.raises(InvalidInput, match="holds a signing key, and is never overwritten"):
         check_outputs([], [], [folder])
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InvalidInput, match="a link to nowhere"):

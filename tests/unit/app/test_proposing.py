@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voile.app.proposing import proposal_text, propose
+from voile.app.schemas import proposal_text, propose
 from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Feature, Numbers, Schema
 

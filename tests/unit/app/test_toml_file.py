@@ -39,7 +39,7 @@ PATH = Path("settings.toml")
         ),
         ("[one]\nsice = 1", "one.sice: there is no such key; did you mean 'size'?"),
         ("[one]\nqqqq = 1", "one.qqqq: there is no such key"),
-        ('[one]\nsize = "x"', "settings.toml:2: one.size: Input should be a valid integer"),
+        ('[one]\nsize = "x"', "settings.toml:2: one.size: expected a whole number, found 'x'"),
     ],
 )
 def test_the_nearest_key_of_the_same_table_is_told(text: str, said: str) -> None:

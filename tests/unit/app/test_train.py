@@ -201,7 +201,7 @@ def test_the_rest_is_refused_as_a_whole_too(
 
 
 def test_a_new_model_is_paid_for_again(home: Path) -> None:
-    first, again = (handle(asked(home, fresh=fresh, epsilon=1.0)) for fresh in (False, True))
+    first, again = (handle(asked(home, redraw=redraw, epsilon=1.0)) for redraw in (False, True))
     assert again.new == ("people#4", "people#5", "people#6")
     assert again.trained.additive.digest != first.trained.additive.digest
     assert handle(asked(home, epsilon=1.0)).trained.charges == again.new
@@ -497,13 +497,13 @@ def test_all_three_releases_are_assessed(home: Path) -> None:
     trained = handle(asked(home)).trained
     names = ["fine tables", "centred moments", "calibration table"]
     subject = find_subject(trained.folder)
-    assert [each.name for each in subject.rehearsals] == names
-    assert [each.event for each in subject.rehearsals] == list(trained.events)
+    assert [each.name for each in subject.trials] == names
+    assert [each.event for each in subject.trials] == list(trained.events)
     assert (subject.name, subject.left_out) == ("people 1", ())
     assert subject.books is not None
     handle(asked(home, epsilon=1.0, folder=home / "other"))
     more = find_subject(trained.folder)
-    assert [each.name for each in more.rehearsals[3:]] == [f"{name} (on record)" for name in names]
+    assert [each.name for each in more.trials[3:]] == [f"{name} (on record)" for name in names]
     assert more.left_out == ()
 
 

@@ -63,7 +63,7 @@ def test_batches_must_hold_a_row() -> None:
 def test_equal_inputs_are_found_on_the_grid(count: int) -> None:
     draw = np.random.default_rng(1)
     rows = draw.integers(3, size=(4, 5)).astype(float) / 7
-    grid = Grid.of(rows, rows)
+    grid = Grid.from_rows(rows, rows)
     assert grid is not None
     keys = draw.integers(grid.size, size=count)
     inputs, place = grid.distinct(keys)
@@ -76,7 +76,7 @@ def test_equal_inputs_are_found_on_the_grid(count: int) -> None:
 
 def test_a_grid_that_is_too_large_is_not_made() -> None:
     rows = np.random.default_rng(2).normal(size=(400, 4))
-    assert Grid.of(rows, rows) is None
+    assert Grid.from_rows(rows, rows) is None
 
 
 @pytest.mark.parametrize("continuous", [True, False])

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from voile.attacks.assessment import Tried
+from voile.assess.assessment import TrialOutcome
 from voile.cli import assess
 from voile.cli.assess import end_line, progress_line
 
-TRIED = Tried("approval\x1b[2J", 12_000, 3.0, found_out=3, claims=10, seconds_left=80.4)
+TRIED = TrialOutcome("approval\x1b[2J", 12_000, 3.0, found_out=3, claims=10, seconds_left=80.4)
 
 
 class Terminal(io.StringIO):
@@ -28,7 +28,7 @@ def test_a_terminal_is_told_who_is_tried_and_how_long_it_takes(
     shown = sys.stderr.getvalue()  # type: ignore[union-attr]
     assert shown.startswith("\r\x1b[K")
     assert "12,000 runs" in shown
-    assert "found out for 3 of 10 claims; 1:20 left" in shown
+    assert "detected for 3 of 10 claims; 1:20 left" in shown
     assert "\x1b[2J" not in shown
     end_line()
     assert sys.stderr.getvalue().endswith("\r\x1b[K")  # type: ignore[union-attr]

@@ -196,7 +196,7 @@ def test_after_a_rotation_the_pinned_checkpoint_is_found_beside_the_new_key(fold
     [
         (["show", "none.db"], 2, "no such database"),
         (["verify", "none.tlog-proof"], 2, "cannot be read"),
-        (["prove", "log.db"], 2, "expected the number of a record"),
+        (["prove", "log.db"], 2, "expected a record number"),
         (["prove", "log.db", "0"], 2, "published"),
         (["prove", "log.db", "--from", "1"], 2, "--from and --to"),
         (["init", "log.db", "--origin", ORIGIN], 2, "not overwritten"),
@@ -332,7 +332,7 @@ def test_an_earlier_proof_is_not_overwritten_unasked() -> None:
     audit_json("checkpoint", "log.db")
     audit_json("prove", "log.db", "0")
     first = Path("receipt.tlog-proof").read_bytes()
-    assert "add --yes to overwrite" in audit("prove", "log.db", "1", code=2)[1]
+    assert "kept unless you pass --yes" in audit("prove", "log.db", "1", code=2)[1]
     assert Path("receipt.tlog-proof").read_bytes() == first
     audit_json("prove", "log.db", "1", "--yes")
     assert Path("receipt.tlog-proof").read_bytes() != first

@@ -18,7 +18,7 @@ from voile.core.errors import BudgetExceeded
 from voile.privacy.events import Zcdp
 from voile.records.audit_log import AuditLog
 from voile.records.ledger import Ledger, ReplayKey
-from voile.records.ledger.report_schema import SCHEMA
+from voile.records.ledger.report import SCHEMA
 from voile.records.ledger.tables import BALANCES
 from voile.records.storage import open_storage
 from voile.records.storage.opening import PARTS as PART_VERSIONS
@@ -77,7 +77,7 @@ def test_an_account_that_was_never_charged_gets_other_terms(run: Any) -> None:
     assert run("budget", "report", "log.db", "clinic")["epsilon"] == 0.5
     spend(0.005)
     said = run("budget", "open", "log.db", "clinic", *OPEN, "--again", code=3)
-    assert "gets no other terms" in said["error"]["message"]
+    assert "cannot get new terms" in said["error"]["message"]
     assert run("budget", "verify", "log.db")["verified"]
 
 
@@ -121,7 +121,7 @@ def test_an_earlier_page_is_not_overwritten_unasked(run: Any) -> None:
     run("budget", "open", "log.db", "clinic", *OPEN)
     page = ("budget", "report", "log.db", "clinic", "--html", "budget.html")
     Path("budget.html").write_text("mine")
-    assert "add --yes to overwrite" in run(*page, code=2)["error"]["message"]
+    assert "kept unless you pass --yes" in run(*page, code=2)["error"]["message"]
     assert Path("budget.html").read_text() == "mine"
     run(*page, "--yes")
     assert "mine" not in Path("budget.html").read_text()
@@ -292,11 +292,11 @@ def test_a_ledger_of_the_first_version_is_refused_with_exit_code_3(run: Any) -> 
 
 
 def test_history_tells_dates_callers_purposes_and_refusals(run: Any) -> None:
-    run("budget", "open", "log.db", "clinic", *OPEN, "--by", "grace")
+    run("budget", "open", "log.db", "clinic", *OPEN, "--caller", "grace")
     spend()
     with pytest.raises(BudgetExceeded) as refused:
         spend(5.0, "row 2")
-    run("budget", "renew", "log.db", "clinic", "--reason", "new cohort", "--by", "grace")
+    run("budget", "renew", "log.db", "clinic", "--reason", "new cohort", "--caller", "grace")
     acts = run("budget", "history", "log.db")["acts"]
     assert [int(act["time"]) for act in acts] == sorted(int(act["time"]) for act in acts)
     by_kind = {act["act"]: act for act in acts}
@@ -324,7 +324,7 @@ def caller_in(history: str) -> str:
 
 
 def test_nobody_on_record_wipes_out_a_line_of_the_history(run: Any) -> None:
-    run("budget", "open", "log.db", "clinic", *OPEN, "--by", "a\x1b[2Jb\u202ec\x9bd\re")
+    run("budget", "open", "log.db", "clinic", *OPEN, "--caller", "a\x1b[2Jb\u202ec\x9bd\re")
     shown = run("budget", "history", "log.db", as_json=False)
     assert not set(shown) & set("\x1b\u202e\x9b\r")
     assert caller_in(shown) == r"a\x1b[2Jb\u202ec\x9bd\x0de"
@@ -332,7 +332,7 @@ def test_nobody_on_record_wipes_out_a_line_of_the_history(run: Any) -> None:
 
 def test_history_tells_long_names_to_the_last_letter(run: Any) -> None:
     name = "".join(f"{number:02}" for number in range(60))
-    run("budget", "open", "log.db", "clinic", *OPEN, "--by", name)
+    run("budget", "open", "log.db", "clinic", *OPEN, "--caller", name)
     assert caller_in(run("budget", "history", "log.db", as_json=False)) == name
 
 
@@ -353,7 +353,12 @@ def test_a_refusal_says_what_was_asked_what_is_left_and_who_renews(run: Any) -> 
     with pytest.raises(BudgetExceeded) as refused:
         spend(content="row 2")
     said = str(refused.value)
-    assert re.search(r"it takes [\d.]+% of it, and [\d.]+% of it is left", said)
+    figures = re.match(
+        r"Budget exceeded: this release needs epsilon = (\S+), and (\S+) is left", said
+    )
+    assert figures is not None
+    needed, left = map(float, figures.groups())
+    assert 1 > needed > left > 0
     assert "voile budget renew" in said
     assert "zcdp" not in said
     assert len(said) <= 300  # all of it is on record
@@ -361,7 +366,7 @@ def test_a_refusal_says_what_was_asked_what_is_left_and_who_renews(run: Any) -> 
 
 def test_a_refusal_of_more_than_the_whole_budget_does_not_advise_to_renew(run: Any) -> None:
     run("budget", "open", "log.db", "clinic", *OPEN)
-    with pytest.raises(BudgetExceeded, match="it takes more than the whole budget") as refused:
+    with pytest.raises(BudgetExceeded, match="needs more than the whole budget") as refused:
         spend(5.0)
     assert "voile budget renew" not in str(refused.value)
     assert len(str(refused.value)) <= 300

@@ -220,9 +220,9 @@ def test_a_federation_that_was_renamed_is_refused_by_its_preview_already(
     fill_in(tmp_path, sizes)
     config = Path("federation.toml")
     config.write_text(config.read_text().replace('name = "winter"', 'name = "spring"'))
-    for command in (["--preview"], [], ["--key"]):
+    for words in (["federation.toml", "--preview"], ["federation.toml"], ["keygen", str(config)]):
         capsys.readouterr()
-        assert run_main("federate", "federation.toml", *command) == 2
+        assert run_main("federate", *words) == 2
         said = capsys.readouterr().err
         assert "belongs to 'winter'. Set `name` back" in said
         assert "--name spring --output FOLDER" in said

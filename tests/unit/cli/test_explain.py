@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import pytest
+from tests.support.pages import row_html
 from tests.unit.app.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
 from voile.app import explain_rows
 from voile.app.alarms import alarms
-from voile.app.explain import Explained, outputs
+from voile.app.explain import ReleasedExplanation, outputs
 from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import named_features
 from voile.cli import explain_output
-from voile.core.explanation_page import row_html
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import filled_note
 from voile.core.schema import Categories, Label
@@ -150,7 +150,7 @@ def test_a_receipt_is_written_again_later(run: Any) -> None:
     run(*again)
     assert Path("again.tlog-proof").stat().st_mode & 0o777 == 0o600
     assert run("audit", "verify", "again.tlog-proof", "--answer", "e.voile")["verified"]
-    assert "add --yes to overwrite" in run(*again, code=2)["error"]["message"]
+    assert "kept unless you pass --yes" in run(*again, code=2)["error"]["message"]
     assert "no charge 'x#1'" in run(*again[:3], "x#1", code=2)["error"]["message"]
     run(*again[:-1], "log.db", code=2)
 
@@ -228,7 +228,7 @@ def test_the_copies_beside_database_and_policy_are_asked_too(
     named = [
         word for name in moved if name in options for word in (options[name], f"elsewhere/{name}")
     ]
-    said = run(*asked("applicants.csv", *BACKGROUND), "--fresh", *named, code=4)
+    said = run(*asked("applicants.csv", *BACKGROUND), "--redraw", *named, code=4)
     assert "set back" in said["error"]["message"]
 
 
@@ -244,7 +244,7 @@ def test_a_replay_key_is_never_made_anew(run: Any) -> None:
     run(*asked("applicants.csv", *BACKGROUND))
     Path("replay.key").rename("kept.key")
     said = run(*asked("applicants.csv", *BACKGROUND), code=2)["error"]["message"]
-    assert said.startswith("replay.key: the replay key of this ledger is not here")
+    assert said.startswith("replay.key: the replay key of this ledger is missing")
     assert not Path("replay.key").exists()
     assert run(*asked("applicants.csv", *BACKGROUND), "--replay-key", "kept.key")["replayed"]
 
@@ -257,7 +257,7 @@ def test_the_replay_key_of_another_ledger_is_refused(run: Any) -> None:
     before = run("budget", "show", "log.db", "customers")
     for command in (
         asked("applicants.csv", *BACKGROUND),
-        asked("applicants.csv", *BACKGROUND, "--fresh"),
+        asked("applicants.csv", *BACKGROUND, "--redraw"),
         ("audit", "receipt", "log.db", charge, "--out", "proof"),
     ):
         said = run(*command, code=3)["error"]["message"]
@@ -308,15 +308,15 @@ def test_where_nobody_signs_no_receipt_is_promised(
         storage.submit(lambda t: AuditLog.create(t, "example.org/unsigned"))
     nobody = ("--database", "alone/unsigned.db")
     said = run(*asked("applicants.csv", *FREE), *nobody, "--receipt", "e.tlog-proof", code=2)
-    assert "nothing says who signs this log" in said["error"]["message"]
+    assert "No signing policy found, so no receipt" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--page", "why/", code=2)
-    assert "nothing says who signs this log" in said["error"]["message"]
+    assert "No signing policy found, so no receipt" in said["error"]["message"]
     said = run(*asked("applicants.csv", *FREE), *nobody, "--output", "e.voile")
     assert said["unproved"].startswith("none written, because no checkpoint was signed")
     with pytest.raises(SystemExit):
         cli.main([*asked("applicants.csv", *FREE), *nobody])
     said = capsys.readouterr().err
-    assert "no alone/audit-policy.toml: nothing is signed, and there will be no receipt" in said
+    assert "No signing policy found (alone/audit-policy.toml): nothing is signed" in said
 
 
 def test_top_names_the_features_of_each_row(run: Any) -> None:
@@ -329,7 +329,7 @@ def test_top_names_the_features_of_each_row(run: Any) -> None:
     assert named == {name for name in ("income", "debt", "employed") if f"\u2502 {name}" in text}
     said = run(*asked("four.csv", *ROW, "--top", "0"), code=2)["error"]["message"]
     assert "top" in said
-    assert "greater than or equal to 1" in said
+    assert "--top: expected a number of at least 1, found 0" in said
 
 
 def test_each_row_shows_its_own_top_features() -> None:
@@ -337,7 +337,7 @@ def test_each_row_shows_its_own_top_features() -> None:
     whole = Explanation(values=values, base_values=np.zeros(1), feature_names=("a", "b", "c"))
     assert named_features(whole, 1) == [["a"], ["c"]]
     assert named_features(whole, 3) == [["a", "b"], ["c", "b"]]
-    table = explain_output._table(Explained(whole, ()), 1)
+    table = explain_output._table(ReleasedExplanation(whole, ()), 1)
     assert [list(column.cells) for column in table.columns] == [["a", "c"], ["+3", ""], ["", "+2"]]
 
 
@@ -350,7 +350,7 @@ def test_terminal_picture_and_page_say_the_same(tmp_path: Path) -> None:
         data=np.array([[7.0, 0.0]]),
         notes=(filled_note("b", 0, [0]),),
     )
-    explained = Explained(one, (), deviations={"a": 0.5, "b": 1.0})
+    explained = ReleasedExplanation(one, (), deviations={"a": 0.5, "b": 1.0})
     table = explain_output._table(explained, None)
     assert [[str(cell) for cell in column.cells] for column in table.columns] == [
         ["a", "b"],
@@ -375,7 +375,7 @@ def test_a_few_rows_are_shown_with_their_values() -> None:
         half_widths=np.array([[2.0], [2.0]]),
         notes=(filled_note("a", 0, [1]),),
     )
-    table = explain_output._table(Explained(two, ()), None)
+    table = explain_output._table(ReleasedExplanation(two, ()), None)
     assert [[str(cell) for cell in column.cells] for column in table.columns] == [
         ["a"],
         ["+3.0 ± 2.0\n7"],
@@ -386,28 +386,28 @@ def test_a_few_rows_are_shown_with_their_values() -> None:
 def test_what_is_not_there_is_said_first(run: Any) -> None:
     for name in ("output/artefact", "model.onnx"):
         said = run("explain", name, "applicants.csv", code=2)["error"]["message"]
-        assert said.startswith(f"{name}: there is no such model or artefact")
+        assert said.startswith(f"{name}: no such model or artefact")
     run(*asked("applicants.csv", *FREE), "--output", "e.voile")
     Path("audit-policy.toml").rename("policy.toml")
     said = run("audit", "verify", "e.tlog-proof", code=2)["error"]["message"]
-    assert said.startswith("audit-policy.toml: there is no policy here")
+    assert said.startswith("audit-policy.toml: no signing policy found")
     assert "--policy" in said
     Path("empty.csv").write_text("id,income,debt,employed\n")
     said = run(*asked("empty.csv", *FREE), code=2)["error"]["message"]
     assert said == "empty.csv: expected at least one row, found none"
     said = run(*asked("applicants.csv", *FREE, "--id-column", "name"), code=2)["error"]["message"]
-    assert said == "applicants.csv: there is no column 'name' with identifiers"
+    assert said == "applicants.csv: there is no identifier column 'name'"
 
 
 def test_the_command_that_checks_a_receipt_is_printed_and_works(run: Any) -> None:
     commands = []
     for more in (FREE, ROW, (*FREE, "--row-receipts", "proofs")):
         said = run(*asked("applicants.csv", *more), "--output", "e.voile", "--yes", as_json=False)
-        lines = [line for line in said.splitlines() if line.startswith("check it with: ")]
+        lines = [line for line in said.splitlines() if line.startswith("verify it with: ")]
         assert lines
-        commands += [line.removeprefix("check it with: voile ").split() for line in lines]
+        commands += [line.removeprefix("verify it with: voile ").split() for line in lines]
         for line in lines:
-            assert run(*line.removeprefix("check it with: voile ").split())["verified"]
+            assert run(*line.removeprefix("verify it with: voile ").split())["verified"]
     assert ["audit", "verify", "e.receipts/1.tlog-proof", "--answer", "e.receipts/1.voile"] in [
         command[:5] for command in commands
     ]
@@ -418,7 +418,7 @@ def test_a_receipt_with_the_wrong_file_does_not_look_forged(run: Any) -> None:
     own = ("audit", "verify", "e.receipts/1.tlog-proof", "--answer")
     said = run(*own, "e.voile", code=2)["error"]["message"]
     assert said.endswith(
-        "an explanation of 2 rows, the receipt is for one: use --answer e.receipts/1.voile"
+        "holds 2 rows, but the receipt is for one row: use --answer e.receipts/1.voile"
     )
     run(*own, "e.receipts/2.voile", code=4)
     Path("e.json").write_text("{}")
@@ -435,7 +435,7 @@ def test_protected_background_is_charged_and_replayed(run: Any) -> None:
     again = run(*asked("applicants.csv", *BACKGROUND))
     assert again["replayed"]
     assert again["values"] == said["values"]
-    fresh = run(*asked("applicants.csv", *BACKGROUND), "--fresh")
+    fresh = run(*asked("applicants.csv", *BACKGROUND), "--redraw")
     assert fresh["values"] != said["values"]
     assert run("budget", "verify", "log.db")["verified"]
 
@@ -475,7 +475,7 @@ def test_a_preview_says_that_the_account_cannot_pay(run: Any) -> None:
     assert not any("refused" in each for each in run(*much, "2.8", "--preview")["remarks"])
     run(*much, "2.8")
     (said,) = (each for each in run(*much, "2.9", "--preview")["remarks"] if "refused" in each)
-    assert said.startswith("as things stand, refused: ")
+    assert said.startswith("would be refused: ")
     assert "customers" in said
     assert not any("refused" in each for each in run(*much, "2.8", "--preview")["remarks"])
     assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "release"
@@ -521,7 +521,7 @@ def test_explained_rows_pay_one_by_one_with_receipts(run: Any) -> None:
         proof = f"e.receipts/{number}.tlog-proof"
         assert run("audit", "verify", proof, "--answer", f"e.receipts/{number}.voile")["verified"]
     assert run(*asked("applicants.csv", *ROW))["replayed"]
-    assert not run(*asked("applicants.csv", *ROW), "--by", "somebody else")["replayed"]
+    assert not run(*asked("applicants.csv", *ROW), "--caller", "somebody else")["replayed"]
     named = run(*asked("applicants.csv", *ROW), "--top", "1")
     assert set(np.ravel(named["values"])) <= {0.0, 1.0}
 
@@ -553,7 +553,7 @@ def test_levels_and_roles(run: Any) -> None:
     assert run(*asked("applicants.csv", *FREE), *level)["feature_names"] == ["all"]
     assert len(run(*asked("applicants.csv", *FREE), *level[:2])["feature_names"]) <= 5
     error = run(*asked("applicants.csv", *BACKGROUND), *level[:2], code=3)
-    assert "have to be paid for" in error["error"]["message"]
+    assert "found in protected rows cost budget" in error["error"]["message"]
     assert "explain.paid_clusters" in error["error"]["message"]
 
 
@@ -627,13 +627,13 @@ def test_promises_that_cannot_be_kept_are_refused(
     ("arguments", "reason"),
     [
         (asked("applicants.csv"), "background rows"),
-        (asked("customers.csv", *ROW), "no column 'id'"),
+        (asked("customers.csv", *ROW), "no identifier column 'id'"),
         (asked("applicants.csv", *FREE, origin="nowhere.json"), "expected 'public'"),
         (asked("applicants.csv", *FREE, origin="trained-on:"), "trained-on:LABEL"),
         (asked("applicants.csv", *FREE, origin="loans.toml"), "expected JSON"),
         (asked("applicants.csv", *FREE, "--output", "e.txt"), "ends in .voile"),
         (asked("applicants.csv", *FREE, "--level", "deep"), "expected one of"),
-        (asked("applicants.csv", *FREE, "--clusters", "x"), "for the level aggregate"),
+        (asked("applicants.csv", *FREE, "--clusters", "x"), "with the level aggregate only"),
         (asked("applicants.csv", *FREE, "--database", "x.db"), "no such database"),
         (asked("loans.toml", *FREE), ""),
     ],
@@ -663,7 +663,7 @@ def test_protected_rows_are_not_their_own_background(run: Any, protect: tuple[st
     for file in ("applicants.csv", "./applicants.csv", "same.csv"):
         more = (*protect, "--background", file, "--background-origin", "public")
         error = run(*asked("applicants.csv", *more), code=3)["error"]
-        assert "leave out --background" in error["message"]
+        assert "Leave out --background" in error["message"]
 
 
 def test_an_artefact_says_itself_what_it_was_made_from() -> None:
@@ -684,7 +684,7 @@ def test_an_artefact_says_itself_what_it_was_made_from() -> None:
 def test_without_a_signing_key_here_it_is_still_on_record(run: Any) -> None:
     Path("audit.key").unlink()
     said = run(*asked("applicants.csv", *FREE), "--output", "e.voile")
-    assert "not signed here" in said["checkpoint"]
+    assert "not signed: the signing key is not here" in said["checkpoint"]
     assert "receipts" not in said["written"]
     assert run("audit", "show", "log.db", "--last", "1")["records"][0]["kind"] == "post-processing"
 
@@ -697,11 +697,12 @@ def test_two_classes_are_one_number(run: Any, monkeypatch: pytest.MonkeyPatch) -
     fitted = LogisticRegression().fit(rows, rows[:, 0] > rows[:, 1])
     monkeypatch.setattr("tests.unit.cli.test_explain.SCORE", fitted)
     assert run(*asked("applicants.csv", *FREE))["output_names"] == ["True"]
-    assert run(*asked("applicants.csv", *FREE), "--of", "False")["output_names"] == ["False"]
+    named = run(*asked("applicants.csv", *FREE), "--output-name", "False")
+    assert named["output_names"] == ["False"]
     monkeypatch.setattr("tests.unit.cli.test_explain.SCORE", lambda rows: 3 * rows[:, 0])
-    said = run(*asked("applicants.csv", *BACKGROUND), "--between", "0", "30")
+    said = run(*asked("applicants.csv", *BACKGROUND), "--output-range", "0", "30")
     assert np.shape(said["values"]) == (2, 3, 1)
-    error = run(*asked("applicants.csv", *BACKGROUND), "--fresh", code=3)
+    error = run(*asked("applicants.csv", *BACKGROUND), "--redraw", code=3)
     assert "declared range" in error["error"]["message"]
 
 
@@ -876,7 +877,7 @@ def test_who_pays_does_not_depend_on_whether_a_protected_line_can_be_read(
 ) -> None:
     for content in ("ada,3,6,no", line):
         Path("one.csv").write_text(f"id,income,debt,employed\n{content}\n")
-        run(*asked("one.csv", *ROW), "--fresh")
+        run(*asked("one.csv", *ROW), "--redraw")
     acts = run("budget", "history", "log.db", "people")["acts"]
     first, second = (act["account"] for act in acts if act["act"] == "charged")
     assert first == second != "people"
@@ -960,12 +961,12 @@ def test_an_answer_of_pure_noise_says_so_first(run: Any) -> None:
     drowned = (*asked(one_applicant(), *ROW), "--epsilon", "0.01")
     said = next(
         found
-        for found in (run(*drowned, "--fresh") for _ in range(10))
+        for found in (run(*drowned, "--redraw") for _ in range(10))
         if np.all(np.abs(found["values"]) <= found["half_widths"])
     )
     (alarm,) = said["alarms"]
     assert alarm.startswith(
-        "These numbers are mostly noise: 3 of 3 cannot be told from zero. Ask for the strongest"
+        "These numbers are mostly noise: 3 of 3 cannot be told from zero. Try the strongest"
     )
     again = run(*drowned, "--page", "why.html", "--plot", "why.svg")
     assert again["values"] == said["values"]
@@ -1019,7 +1020,7 @@ def test_training_noise_that_nobody_estimated_is_noted_everywhere(run: Any) -> N
 def test_a_note_about_training_noise_goes_where_there_is_no_estimate() -> None:
     values = np.array([[3.0, 1.0]])
     one = Explanation(values=values, base_values=np.array([0.5]), feature_names=("a", "b"))
-    unknown = Explained(one, (), trained_with_noise=True)
+    unknown = ReleasedExplanation(one, (), trained_with_noise=True)
     assert unknown.describe().notes == (NOT_ESTIMATED,)
     assert NOT_ESTIMATED in unknown._repr_html_()
     assert unknown.explanation.notes == ()  # what is stored and signed stays as it was
@@ -1040,7 +1041,7 @@ def test_a_page_of_several_people_or_of_a_population_is_refused_before_it_is_cha
     several = run(*asked("applicants.csv", *BACKGROUND), "--page", "why.html", code=2)
     assert "about one person, found 2 rows" in several["error"]["message"]
     many = run(*asked("customers.csv", *POPULATION), "--page", "why.html", code=2)
-    assert "importance is about many" in many["error"]["message"]
+    assert "use --plot for importance" in many["error"]["message"]
     run(*asked(one_applicant(), *BACKGROUND), "--page", "why.pdf", code=2)
     run(*asked(one_applicant(), *BACKGROUND), "--page", "one.csv", code=2)
     assert all(a["consumed"] == 0 for a in run("budget", "show", "log.db")["accounts"])
@@ -1094,10 +1095,10 @@ def test_receipts_of_people_who_are_not_asked_about_again_do_not_stay(run: Any) 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (BACKGROUND, "costs nothing (--protect training)"),
-        (BACKGROUND, "asks row by row from the start"),
-        (ROW, "costs nothing (--protect training)"),
-        (POPULATION, "importance is about many"),
+        (BACKGROUND, "where explanations are free (--protect training)"),
+        (BACKGROUND, "Each call is charged, also if the row was explained"),
+        (ROW, "where explanations are free (--protect training)"),
+        (POPULATION, "use --plot for importance"),
     ],
 )
 def test_a_folder_of_pages_that_could_not_be_proved_is_refused_before_it_is_charged(

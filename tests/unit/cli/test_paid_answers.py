@@ -111,8 +111,8 @@ def test_a_witness_that_knows_more_is_told_and_the_answer_leaves_all_the_same(
     with witness(KEY) as url:
         ask_for(KEY, url)
         before = [Path(name).read_bytes() for name in ("log.db", "audit.checkpoint")]
-        run(*asked("applicants.csv", *BACKGROUND), "--fresh")
-        run(*asked("applicants.csv", *BACKGROUND), "--fresh")
+        run(*asked("applicants.csv", *BACKGROUND), "--redraw")
+        run(*asked("applicants.csv", *BACKGROUND), "--redraw")
         for name, content in zip(("log.db", "audit.checkpoint"), before, strict=True):
             Path(name).write_bytes(content)
         said = run(*asked("applicants.csv", *BACKGROUND), code=4)

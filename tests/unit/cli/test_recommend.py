@@ -12,7 +12,7 @@ from tests.unit.recommenders.examples import catalogue, table
 
 from voile import cli
 from voile.app.assess import assess_subject, find_subject
-from voile.app.recommend.asking import NO_HISTORY
+from voile.app.recommend.handler import NO_HISTORY
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -56,7 +56,7 @@ def test_from_interactions_to_a_page(run: Any) -> None:
     assert trained["charges"] == ["users#1", "users#2"]
     assert trained["users"] == 800
     assert run(*TRAIN, *PRICE)["charges"] == ["users#1", "users#2"]
-    best = run("recommend", "recommend", "made", "lines.csv", "--user", "7", "--count", "3")
+    best = run("recommend", "list", "made", "lines.csv", "--user", "7", "--count", "3")
     assert len(best["output_names"]) == 3
     assert best["charges"] == []
     why = run(*EXPLAIN, "--user", "7", "--page", "why.html", "--output", "why.voile")
@@ -66,7 +66,7 @@ def test_from_interactions_to_a_page(run: Any) -> None:
     assert Path("why.voile").stat().st_mode & 0o077 == 0  # it names what she has bought
     answer = ("--answer", "why.voile", "--policy", "audit-policy.toml")
     assert run("audit", "verify", why["written"]["receipts"][0], *answer)["verified"]
-    paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "0.5")
+    paid = ("--audience", "others", "--group-by", "genre", "--account", "users", "--epsilon", "0.5")
     named = run(*EXPLAIN, "--user", "7", "--top", "1", *paid)
     assert len(named["charges"]) == 1
     assert len(named["top"][0]) == 1
@@ -83,15 +83,15 @@ def test_training_says_what_it_takes_and_what_was_paid_before(run: Any) -> None:
         assert said.startswith("800 users; nothing was charged")
         return str(said.splitlines()[-1])
 
-    assert re.match(r"fits: takes \d+\.\d% of the account 'users', of which 0\.0% is used", fits())
+    assert re.match(r"fits: uses \d+\.\d% of account 'users'; 0\.0% is used so far", fits())
     too_dear = run(*TRAIN, "--epsilon", "9", *PRICE[2:], "--preview", as_json=False)
-    assert "as things stand, refused" in too_dear
+    assert "would be refused: " in too_dear
     assert not run(*TRAIN, *PRICE)["replayed"]
-    assert fits().startswith("answered before: the same is given again")
+    assert fits().startswith("answered before: the same answer is free")
     told = run(*TRAIN, *PRICE, as_json=False)
     assert re.search(r"charges: +answered before, not charged again: users#1, users#2\n", told)
     assert run(*TRAIN, *PRICE)["replayed"]
-    told = run(*TRAIN, *PRICE, "--epsilon", "1", "--fresh", as_json=False)
+    told = run(*TRAIN, *PRICE, "--epsilon", "1", "--redraw", as_json=False)
     assert re.search(r"charges: +users#3, users#4\n", told)
 
 
@@ -102,20 +102,20 @@ def test_a_page_that_was_written_is_named(run: Any) -> None:
 
 def test_who_has_no_history_is_told_so_herself_and_others_are_not(run: Any) -> None:
     run(*TRAIN, *PRICE)
-    for asked in (("recommend", "recommend", "made", "lines.csv"), EXPLAIN):
+    for asked in (("recommend", "list", "made", "lines.csv"), EXPLAIN):
         assert NO_HISTORY in run(*asked, "--user", "nobody")["notes"]
         assert NO_HISTORY not in run(*asked, "--user", "7")["notes"]
-    paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "0.5")
+    paid = ("--audience", "others", "--group-by", "genre", "--account", "users", "--epsilon", "0.5")
     told = [run(*EXPLAIN, "--user", user, "--top", "1", *paid)["notes"] for user in ("7", "nobody")]
     assert told[0] == told[1]
 
 
 def test_people_read_a_line_for_each_recommendation(run: Any) -> None:
     run(*TRAIN, *PRICE)
-    said = run("recommend", "recommend", "made", "lines.csv", "--user", "7", as_json=False)
+    said = run("recommend", "list", "made", "lines.csv", "--user", "7", as_json=False)
     assert sum("film" in line for line in said.splitlines()) == 10
     assert "against the public and other users" in said
-    why = run(*EXPLAIN, "--user", "7", "--by-what", "genre", as_json=False)
+    why = run(*EXPLAIN, "--user", "7", "--group-by", "genre", as_json=False)
     assert "because of" in why
     assert "Drama" in why or "Comedy" in why
 
@@ -123,16 +123,16 @@ def test_people_read_a_line_for_each_recommendation(run: Any) -> None:
 def test_refusals_have_their_exit_codes(run: Any) -> None:
     run(*TRAIN, *PRICE)
     paid = ("--account", "users", "--epsilon", "1")
-    refused = run(*EXPLAIN, "--user", "7", "--to", "others", *paid, code=3)
+    refused = run(*EXPLAIN, "--user", "7", "--audience", "others", *paid, code=3)
     assert "names her history" in refused["error"]["message"]
-    slip = run(*EXPLAIN, "--user", "7", "--to", "everybody", code=2)
-    assert "toward must be one of" in slip["error"]["message"]
+    slip = run(*EXPLAIN, "--user", "7", "--audience", "everybody", code=2)
+    assert "--audience: expected one of" in slip["error"]["message"]
     slip = run(*EXPLAIN, "--user", "7", "--page", "why.txt", code=2)
     assert "--page writes" in slip["error"]["message"]
     dear = ("--epsilon", "9", "--delta", "1e-6", "--output", "dear")
     assert run(*TRAIN, *dear, code=3)["error"]["kind"] == "BudgetExceeded"
     assert not Path("dear").exists()
-    run("recommend", "recommend", "nothing", "lines.csv", "--user", "7", code=2)
+    run("recommend", "list", "nothing", "lines.csv", "--user", "7", code=2)
     slip = run(*EXPLAIN, "--user", "7", "--output", "lines.csv", code=2)
     assert "lines.csv" in slip["error"]["message"]
 
@@ -160,7 +160,7 @@ def test_nothing_is_overwritten_unasked(run: Any, option: str, written: str) -> 
 
 def test_a_recommendation_is_not_written_over_another(run: Any) -> None:
     run(*TRAIN, *PRICE)
-    asked = ("recommend", "recommend", "made", "lines.csv", "--output", "best.voile", "--user")
+    asked = ("recommend", "list", "made", "lines.csv", "--output", "best.voile", "--user")
     run(*asked, "7")
     before = Path("best.voile").read_bytes()
     assert "exists already" in run(*asked, "8", code=2)["error"]["message"]
@@ -172,7 +172,7 @@ def test_a_recommendation_is_not_written_over_another(run: Any) -> None:
 def test_a_recommender_is_not_trained_into_a_folder_of_something_else(run: Any) -> None:
     Path("catalogue.json").write_text("mine")
     said = run(*TRAIN, *PRICE[:-1], ".", code=2)["error"]["message"]
-    assert "holds other things than a recommender" in said
+    assert "holds other files than a recommender" in said
     assert Path("catalogue.json").read_text() == "mine"
     assert run("budget", "report", "log.db", "users")["consumed"] == 0
 
@@ -186,7 +186,7 @@ def test_what_a_killed_training_left_is_not_taken_for_something_else(run: Any) -
     assert not left.exists()
     other = Path("made/.notes.txt.0123456789abcdef")
     other.write_text("mine")
-    assert "other things" in run(*TRAIN, *PRICE, code=2)["error"]["message"]
+    assert "other files" in run(*TRAIN, *PRICE, code=2)["error"]["message"]
 
 
 def test_files_in_the_wrong_order_tell_nothing_about_users(run: Any) -> None:
@@ -215,7 +215,7 @@ def test_what_one_user_is_told_does_not_go_into_the_recommender(
 
 def test_a_refused_answer_leaves_nothing_unsigned(run: Any) -> None:
     run(*TRAIN, *PRICE)
-    paid = ("--to", "others", "--by-what", "genre", "--account", "users", "--epsilon", "5.9")
+    paid = ("--audience", "others", "--group-by", "genre", "--account", "users", "--epsilon", "5.9")
     refused = run(*EXPLAIN, "--user", "7", "--top", "1", *paid, code=3)
     assert refused["error"]["kind"] == "BudgetExceeded"
     shown = run("audit", "show", "log.db", "--last", "1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from voile.cli.rounds import rounds_line, steps_line
-from voile.federation import HistoryRow, Outcome, Seen
+from voile.federation import HistoryRow, Outcome, ProgressEvent
 
 
 def test_who_has_not_answered_is_not_counted_and_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,7 +15,7 @@ def test_who_has_not_answered_is_not_counted_and_named(capsys: pytest.CaptureFix
         HistoryRow("pull", 2, "elm", Outcome.VANISHED, "", 0.0),
         HistoryRow("pull", 2, "fir", Outcome.REFUSED, "", 0.0),
     ]
-    rounds_line(1e-5)(Seen("pull", 2, 4, asked=3, answered=3, done=True, rows=rows))
+    rounds_line(1e-5)(ProgressEvent("pull", 2, 4, asked=3, answered=3, done=True, rows=rows))
     assert capsys.readouterr().err == (
         f"pull: round 2 of 4, 1 of 3 clients (elm: {Outcome.VANISHED}; fir: {Outcome.REFUSED})\n"
     )
@@ -23,7 +23,7 @@ def test_who_has_not_answered_is_not_counted_and_named(capsys: pytest.CaptureFix
 
 def test_a_round_in_which_all_have_answered(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [HistoryRow("pull", 1, "ash", Outcome.RESENT, "", 0.0)]
-    rounds_line(1e-5)(Seen("pull", 1, 4, asked=1, answered=1, done=True, rows=rows))
+    rounds_line(1e-5)(ProgressEvent("pull", 1, 4, asked=1, answered=1, done=True, rows=rows))
     assert capsys.readouterr().err == "pull: round 1 of 4, 1 of 1 clients\n"
 
 
@@ -34,7 +34,7 @@ def test_the_time_that_is_left_is_updated_round_by_round(
     show = rounds_line(1e-5, clock=lambda: next(times))
     rows = [HistoryRow("pull", 1, "ash", Outcome.ANSWERED, "", 0.0)]
     for number in (1, 2, 3, 4):
-        show(Seen("pull", number, 4, asked=1, answered=1, done=True, rows=rows[:0]))
+        show(ProgressEvent("pull", number, 4, asked=1, answered=1, done=True, rows=rows[:0]))
     one, two, three, four = capsys.readouterr().err.splitlines()
     assert "left" not in one
     assert two.endswith("about 20 seconds left in this stage")

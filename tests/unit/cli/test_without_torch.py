@@ -15,7 +15,7 @@ import voile as package
 DOORS = {
     "models/networks.py",
     "models/inspection/layers.py",
-    *(f"training/private/{name}.py" for name in ("modules", "module_sums", "convolutions")),
+    *(f"training/private/{name}.py" for name in ("module_sums", "convolutions")),
 }
 """Wrapping and gradients, what a module is made of, DP-SGD for modules."""
 HEAVY = {"shap", "pandas", "matplotlib", "opendp", "dp_accounting", "onnx"}
@@ -32,7 +32,7 @@ def loans(tmp_path: Path) -> Path:
     return unpacked("loans", tmp_path)
 
 
-ASKED = ("applicants.csv", "--schema", "loans.toml", "--between", "0", "1")
+ASKED = ("applicants.csv", "--schema", "loans.toml", "--output-range", "0", "1")
 PUBLIC = ("--model-origin", "public", "--background", "public.csv", "--background-origin", "public")
 SCIKIT_LEARN = """
 import numpy as np

@@ -55,7 +55,9 @@ def test_from_a_model_to_a_private_explanation_in_three_commands(run: Any) -> No
     said = run("init", MODEL, *PRIVATE, *PROMISE)
     assert (said["workspace"], said["release"]) == ("voile.toml", "SCORE")
     assert "event" in run("explain", "SCORE", "applicants.csv", "--preview")
-    answer = run("explain", "SCORE", "applicants.csv", "--output", "why.voile", "--by", "ward 3")
+    answer = run(
+        "explain", "SCORE", "applicants.csv", "--output", "why.voile", "--caller", "ward 3"
+    )
     assert answer["charges"] == ["customers v1#1"]
     assert answer["written"]["receipts"] == ["why.tlog-proof"]
     assert run("audit", "verify", "why.tlog-proof", "--answer", "why.voile")["verified"]
@@ -93,7 +95,7 @@ def test_only_this_folder_is_looked_into(run: Any, monkeypatch: pytest.MonkeyPat
     run("init", MODEL, *FREE, "--name", "risk")
     Path("below").mkdir()
     monkeypatch.chdir("below")
-    assert "there is no such model" in run("explain", "risk", "../applicants.csv", code=2)
+    assert "no such model" in run("explain", "risk", "../applicants.csv", code=2)
     Path("voile.toml").symlink_to("nowhere")
     assert run("explain", "risk", "../applicants.csv", code=2).startswith("voile.toml: cannot be")
 
@@ -107,7 +109,7 @@ def test_a_name_precedes_a_path_and_a_path_still_works(run: Any) -> None:
 
 
 def test_without_a_workspace_a_name_is_a_model(run: Any) -> None:
-    assert "there is no such model" in run("explain", "risk", "applicants.csv", code=2)
+    assert "no such model" in run("explain", "risk", "applicants.csv", code=2)
     said = run("explain", "risk", "applicants.csv", "--workspace", "absent", code=2)
     assert said.startswith("absent: cannot be read")
 
@@ -129,7 +131,7 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(run: Any) -> None:
         ("--schema", "loans.toml"),
         ("--model-origin", "public"),
         ("--background-origin", "public"),
-        ("--between", "0", "9"),
+        ("--output-range", "0", "9"),
         ("--id-column", "id"),
         ("--role", "auditor"),
         ("--top", "2"),
@@ -141,7 +143,7 @@ def test_a_name_that_is_not_there_is_told_with_the_nearest(run: Any) -> None:
 @pytest.mark.usefixtures("approval")
 def test_what_a_release_states_is_not_said_again(run: Any, option: tuple[str, ...]) -> None:
     said = run("explain", "approval", "applicants.csv", *option, code=2)
-    assert said.startswith(f"{option[0]}: for 'approval' this is decided by voile.toml")
+    assert said.startswith(f"{option[0]}: 'approval' takes this from voile.toml")
     accounts = run("budget", "show", "log.db")["accounts"]
     assert accounts[0]["consumed"] == 0
 
@@ -182,13 +184,13 @@ def test_a_broken_workspace_is_told_before_anything_is_charged(run: Any) -> None
         ((MODEL, *FREE, "--label", "income"), "--label is for tables"),
         ((MODEL, MODEL, *FREE), "one model"),
         ((MODEL, *PRIVATE), "say what the account promises"),
-        ((MODEL, *PRIVATE, "--dataset", "x", "--epsilon", "1"), "delta: Field required"),
+        ((MODEL, *PRIVATE, "--dataset", "x", "--epsilon", "1"), "delta: is missing"),
         ((MODEL, *FREE, *PROMISE), "costs nothing"),
-        (("model.joblib", *FREE), "there is no such model"),
-        (("absent.onnx", *FREE), "there is no such model"),
+        (("model.joblib", *FREE), "no such model"),
+        (("absent.onnx", *FREE), "no such model"),
         (("customers.csv", *FREE), "customers.csv"),
         ((".", *FREE), "not a finished artefact"),
-        ((MODEL, *FREE, "--storage", "postgresql://a:hidden@b/c"), "a password does not belong"),
+        ((MODEL, *FREE, "--storage", "postgresql://a:hidden@b/c"), "do not put a password"),
     ],
 )
 def test_what_cannot_be_started_is_told_and_leaves_nothing(
@@ -221,7 +223,7 @@ def test_tables_start_a_federation_as_before(run: Any) -> None:
 def test_a_module_is_looked_for_where_the_workspace_will_lie(run: Any) -> None:
     """Found here, it would not be found from there, and the account would be open by then."""
     Path("lone_scoring.py").write_text("def risk(rows):\n    return rows[:, 0] * 0\n")
-    files = (*PRIVATE, *PROMISE, "--between", "0", "1")
+    files = (*PRIVATE, *PROMISE, "--output-range", "0", "1")
     said = run("init", "lone_scoring:risk", *files, "--output", "elsewhere", code=2)
     assert "no module 'lone_scoring'" in said
     assert "move" in said.partition("a workspace looks beside its own file")[2]
@@ -240,7 +242,7 @@ def test_a_module_that_reads_files_by_the_current_folder_is_told_apart(
     Path("careless_scoring.py").write_text(reads.format("'public.csv'"))
     Path("careful_scoring.py").write_text(reads.format("__file__).with_name('public.csv'"))
     for name in ("careless", "careful"):
-        run("init", f"{name}_scoring:risk", *FREE, "--between", "0", "1", "--output", ".")
+        run("init", f"{name}_scoring:risk", *FREE, "--output-range", "0", "1", "--output", ".")
         Path("voile.toml").rename(f"{name}.toml")
         del sys.modules[f"{name}_scoring"]  # as for another command
     Path("elsewhere").mkdir()

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.pages import row_html
 from voile import plots
 from voile.core.description import FeatureContribution, Uncertainty
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import row_html
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote, filled_note
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
@@ -197,10 +197,13 @@ def test_an_answer_of_pure_noise_says_so_first() -> None:
     (alarm,) = answer.describe().alarms
     assert alarm == (
         "These numbers are mostly noise: 4 of 4 cannot be told from zero. "
-        "Ask for the strongest features by name (--top), or a larger epsilon."
+        "Try the strongest features by name (--top), fewer features, a coarser level, or a "
+        "larger epsilon."
     )
     (of_rows,) = noisy([8.3, -1.0], ProtectedUnit.ROW).describe().alarms
-    assert of_rows.endswith("Ask for more rows, or a larger epsilon.")
+    assert of_rows.endswith(
+        "Try more background rows, fewer features, a coarser level, or a larger epsilon."
+    )
     shown = answer._repr_html_()
     assert shown.index(html.escape(alarm)) < shown.index("feature</th>")
     for draw in (plots.bar, plots.whiskers):

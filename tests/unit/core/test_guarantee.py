@@ -293,7 +293,7 @@ def test_declared_columns_are_stored_with_the_unit() -> None:
     stated = Protected(COLUMNS, Relation.BLANK_ONE, "clinic v3", ("income", "größe"))
     assert stated == Protected(COLUMNS, Relation.BLANK_ONE, "clinic v3", ("größe", "income"))
     assert stated.texts["unit"] == 'declared columns of a row: ["größe", "income"]'
-    assert str(stated) == "the columns 'größe', 'income' of each row of 'clinic v3', blank one"
+    assert str(stated) == "the columns 'größe', 'income' of each row of 'clinic v3', zero-out"
 
 
 @pytest.mark.parametrize(
@@ -332,6 +332,21 @@ def test_columns_are_declared_for_their_unit_alone(unit: ProtectedUnit, columns:
 def test_a_unit_is_read_only_as_it_is_written(unit: Any) -> None:
     with pytest.raises(InvalidInput):
         Protected.from_texts(unit, "blank one", "clinic v3")
+
+
+def test_people_write_zero_out_and_files_hold_blank_one() -> None:
+    written = Protected(ProtectedUnit.ROW, Relation("zero-out"), "clinic v3")
+    assert written == Protected(ProtectedUnit.ROW, Relation("blank one"), "clinic v3")
+    assert written.texts["relation"] == "blank one"
+    assert [relation.word for relation in Relation] == [
+        "zero-out",
+        "replace one",
+        "add or remove one",
+    ]
+    with pytest.raises(InvalidInput, match="relation must be as it is stored, found 'zero-out'"):
+        Protected.from_texts("row", "zero-out", "clinic v3")
+    with pytest.raises(InvalidInput, match="one of 'zero-out', 'replace one', 'add or remove one'"):
+        Protected(ProtectedUnit.ROW, "swap", "clinic v3")  # type: ignore[arg-type]
 
 
 def test_every_part_in_which_two_differ_is_named() -> None:
@@ -388,7 +403,7 @@ def test_printed_figures_are_short(figure: float, text: str) -> None:
 def test_the_text_says_whom_and_how(stated: Guarantee) -> None:
     text = str(stated)
     assert f"for {stated.protected}, against" in text
-    for part in (stated.protected.relation, repr(stated.protected.dataset), *stated.against):
+    for part in (stated.protected.relation.word, repr(stated.protected.dataset), *stated.against):
         assert part in text
     assert stated.mechanism in text
     assert stated.composition in text

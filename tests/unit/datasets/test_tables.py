@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.schema import Feature, Numbers, Problem, Schema
-from voile.datasets import parquet_files, read_protected_table, read_table
+from voile.datasets import read_protected_table, read_table, tables
 
 
 def write(folder: Path, data: bytes, name: str = "data.csv") -> Path:
@@ -137,7 +137,7 @@ def test_what_no_schema_reads_is_neither_missing_nor_a_number(tmp_path: Path) ->
 def test_a_small_file_that_decodes_to_a_large_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_files, "LARGEST_DECODED", 2**20)
+    monkeypatch.setattr(tables, "LARGEST_DECODED", 2**20)
     path = tmp_path / "bomb.parquet"
     pq.write_table(pa.table({"n": np.zeros(10**6)}), path)
     assert path.stat().st_size < 20_000

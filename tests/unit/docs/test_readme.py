@@ -53,7 +53,7 @@ def test_three_commands(model: str, folder: Path, capsys: pytest.CaptureFixture[
             cli.main(shlex.split(line)[1:])
         assert left.value.code == 0, capsys.readouterr().err
     shown = capsys.readouterr().out
-    assert "for each row of 'harbour 2026', blank one, against the public" in shown
+    assert "for each row of 'harbour 2026', zero-out, against the public" in shown
     assert "charged: harbour 2026#1" in shown
     assert (folder / "why.png").exists()
 

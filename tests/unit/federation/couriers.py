@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from voile.federation.flower.courier import Brought, CourierLost
+from voile.federation.flower.courier import CourierLost, CourierReply
 
 
 class LocalCourier:
@@ -60,10 +60,10 @@ class LocalCourier:
                 self._queues[number].put((sent[number], content))
         return sent
 
-    def pull(self, message_ids: Iterable[str]) -> list[Brought]:
+    def pull(self, message_ids: Iterable[str]) -> list[CourierReply]:
         self._fail_if_told()
         there = [name for name in message_ids if name in self._replies]
-        return [Brought(name, self._replies.pop(name)) for name in there]
+        return [CourierReply(name, self._replies.pop(name)) for name in there]
 
     def answer_instead(self, name: str, content: bytes | None) -> None:
         """What a SuperLink could put in the place of a reply."""

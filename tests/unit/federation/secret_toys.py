@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.federation.toys import Pull, client, stage
-from tests.unit.secure_aggregation.parties import identities, signer
 from voile.federation import (
     AttemptsOnDisk,
     Node,
@@ -20,7 +20,7 @@ from voile.federation import (
     Threads,
 )
 from voile.federation.aggregators import FedAvg
-from voile.secure_aggregation import AttemptsInMemory, HonestButCurious, ThreatModel
+from voile.federation.secure_aggregation import AttemptsInMemory, HonestButCurious, ThreatModel
 
 AGREED = "3f" * 32
 NAMES = ("ash", "beech", "cedar", "elm", "fir")

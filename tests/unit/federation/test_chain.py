@@ -15,15 +15,15 @@ from tests.unit.federation.secret_toys import (
     secret_nodes,
     secret_stage,
 )
+from tests.unit.federation.secure_aggregation.parties import identities, refusal, signer
 from tests.unit.federation.test_secure_sum import beginning, call_of
 from tests.unit.federation.toys import START
-from tests.unit.secure_aggregation.parties import identities, refusal, signer
 from voile.core.errors import Refused
 from voile.federation import KeptRounds, Outcome
 from voile.federation.chain import first_link, link_before, next_link
+from voile.federation.secure_aggregation import AttemptStep
+from voile.federation.secure_aggregation.signed import SERVER, encode, signed
 from voile.federation.secure_sum import begin
-from voile.secure_aggregation import AttemptStep
-from voile.secure_aggregation.signed import SERVER, encode, signed
 
 
 def kept(node: Any) -> KeptRounds:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.secure_aggregation.parties import identities, signer
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused, UnreadableFile
-from voile.federation.envelopes import NodeSeal, SignedByServer, TakenNumbers
-from voile.secure_aggregation.signed import decode, encode
+from voile.federation.responder import NodeSeal, SignedByServer, TakenNumbers
+from voile.federation.secure_aggregation.signed import decode, encode
 
 AGREED = "ab" * 32
 KEYS = identities(("ash", "elm"))

@@ -23,7 +23,7 @@ from tests.unit.federation.secret_toys import (
 )
 from tests.unit.federation.toys import client, stage
 from voile import Relation
-from voile.federation import Fitted, Instruction, Node, Rounds
+from voile.federation import FitResult, Instruction, Node, Rounds
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent
 
 FEATURES, UNITS, ROWS = 6, 256, 8
@@ -52,7 +52,7 @@ class OneStep:
             return None
         return PoissonSampled(Gaussian(self.noise), 1.0, Relation.BLANK_ONE)
 
-    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> Fitted:
+    def fit(self, instruction: Instruction, records: Any, size: int, source: Any) -> FitResult:
         found = {name: np.zeros(shape) for name, shape in self.shapes.items()}
         for row, label in zip(*records, strict=True):
             gradient = _gradient(instruction.arrays, row, label)
@@ -66,7 +66,7 @@ class OneStep:
                 part += draw.normal(0, self.noise * CLIP, part.shape)
             part /= -size
         change = {name: part.astype(np.float32) for name, part in found.items()}
-        return Fitted(change, self.cost(size))
+        return FitResult(change, self.cost(size))
 
     def evaluate(self, *_: Any) -> Mapping[str, float]:
         return {}

@@ -47,9 +47,9 @@ from voile.federation import (
     without_times,
     write_history,
 )
-from voile.federation.checkpoints import CHECKPOINT
 from voile.federation.client import STORED
-from voile.federation.files import file_stem, write_arrays
+from voile.federation.rounds import CHECKPOINT
+from voile.federation.stored_text import file_stem, write_arrays
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, Repeated, from_dict, to_dict
 
 NAMES = ("ash", "birch", "cedar", "elm")

@@ -10,19 +10,32 @@ from typing import Any
 import pytest
 
 from tests.unit.federation.secret_toys import AGREED, protocol, secret_nodes, secret_stage
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.federation.test_envelopes import node as seal
 from tests.unit.federation.test_envelopes import server
 from tests.unit.federation.toys import START, Odd, client
-from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused
 from voile.federation import Instruction, Joining, Node, Outcome, Rounds, Update
-from voile.federation.envelopes import NodeSeal, SignedByServer
-from voile.federation.responder import Event, NodeLine, NodeLog, Responder, one_line
+from voile.federation.responder import (
+    Event,
+    NodeLine,
+    NodeLog,
+    NodeSeal,
+    Responder,
+    SignedByServer,
+    one_line,
+)
+from voile.federation.secure_aggregation import AttemptStep, SignedMessage
+from voile.federation.secure_aggregation.attempts import BegunBefore
+from voile.federation.secure_aggregation.signed import (
+    decode,
+    decode_names,
+    encode,
+    encode_names,
+    signed,
+)
 from voile.federation.transport import NodeReply
-from voile.federation.wire import Declined, from_bytes, to_bytes
-from voile.secure_aggregation import AttemptStep, SignedMessage
-from voile.secure_aggregation.attempts import BegunBefore
-from voile.secure_aggregation.signed import decode, decode_names, encode, encode_names, signed
+from voile.federation.wire import DeclinedMessage, from_bytes, to_bytes
 
 ASKED = Instruction("pull", 1, START)
 
@@ -52,15 +65,15 @@ def test_an_answer_and_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "declined", "event"),
     [
-        (Refused("its cap"), Declined("its cap"), Event.REFUSED),
-        (Refused("'loans' has ε = 3", to_others="no"), Declined("no"), Event.REFUSED),
-        (BegunBefore("lost"), Declined("lost", begun_before=True), Event.REFUSED),
-        (ValueError("patient 36.6"), Declined(), Event.FAILED),
-        (SystemExit(3), Declined(), Event.FAILED),
+        (Refused("its cap"), DeclinedMessage("its cap"), Event.REFUSED),
+        (Refused("'loans' has ε = 3", to_others="no"), DeclinedMessage("no"), Event.REFUSED),
+        (BegunBefore("lost"), DeclinedMessage("lost", begun_before=True), Event.REFUSED),
+        (ValueError("patient 36.6"), DeclinedMessage(), Event.FAILED),
+        (SystemExit(3), DeclinedMessage(), Event.FAILED),
     ],
 )
 def test_only_refusals_are_told_in_words(
-    error: BaseException, declined: Declined, event: Event, tmp_path: Path
+    error: BaseException, declined: DeclinedMessage, event: Event, tmp_path: Path
 ) -> None:
     found, log = asked(raising(error), ASKED, tmp_path / "log")
     assert found == declined
@@ -72,13 +85,13 @@ def test_only_refusals_are_told_in_words(
 @pytest.mark.parametrize("content", [b"", b"rubbish", to_bytes(Joining("other"))])
 def test_what_cannot_be_read_is_refused_with_a_line(content: bytes, tmp_path: Path) -> None:
     found, log = asked(Node(client("ash")), content, tmp_path / "log")
-    assert type(found) is Declined
+    assert type(found) is DeclinedMessage
     assert [line.event for line in log.lines()] == [Event.REFUSED]
 
 
 def test_an_answer_that_is_no_message_does_not_leave() -> None:
     found, _ = asked(Odd("ash", lambda _: {"rows": [1, 2]}), ASKED)
-    assert found == Declined()
+    assert found == DeclinedMessage()
 
 
 def test_nobody_forges_a_line(tmp_path: Path) -> None:
@@ -177,12 +190,12 @@ def test_a_step_of_a_secure_sum_asked_twice_gets_the_same_bytes_and_no_other_sur
     found = rounds.run(agreed, START)
     assert {row.outcome for row in found.rows} == {Outcome.ANSWERED}
     assert len(transport.asked_for_others) == 2 * len(protocol().sizes)
-    assert all(isinstance(each, Declined) for each in transport.asked_for_others)
+    assert all(isinstance(each, DeclinedMessage) for each in transport.asked_for_others)
 
 
 def test_other_messages_are_answered_anew() -> None:
     """Books and logs change; a stored update is the business of the client."""
-    node, one = Odd("ash", lambda _: Declined("no")), server()
+    node, one = Odd("ash", lambda _: DeclinedMessage("no")), server()
     responder = Responder(node, seal())
     for _ in range(2):
         responder.answer(one.seal("ash", to_bytes(ASKED)))

@@ -37,8 +37,8 @@ from voile.federation import (
     NoGuard,
     Outcome,
     PlainRound,
+    ProgressEvent,
     Rounds,
-    Seen,
     TrimmedMean,
     Unprotected,
     digest_of_arrays,
@@ -482,7 +482,7 @@ def test_a_fuzzed_population_never_stops_a_federation(
 
 
 def test_progress_sees_every_answer_and_every_round() -> None:
-    seen: list[Seen] = []
+    seen: list[ProgressEvent] = []
     federation(progress=seen.append).run(stage(), START)
     assert [s.answered for s in seen[:5]] == [1, 2, 3, 4, 4]
     assert [s.round for s in seen if s.done] == [1, 2, 3]

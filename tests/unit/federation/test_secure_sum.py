@@ -24,8 +24,8 @@ from tests.unit.federation.secret_toys import (
     secret_nodes,
     secret_stage,
 )
+from tests.unit.federation.secure_aggregation.parties import refusal, signer
 from tests.unit.federation.toys import START, client, stage
-from tests.unit.secure_aggregation.parties import refusal, signer
 from voile.core.errors import InvalidInput, Refused
 from voile.federation import (
     Advertised,
@@ -48,8 +48,8 @@ from voile.federation import (
 )
 from voile.federation.chain import link_before
 from voile.federation.round_protocol import Agreed, RoundCall
+from voile.federation.secure_aggregation import ActiveServer, HonestButCurious, SignedMessage
 from voile.federation.secure_sum import begin
-from voile.secure_aggregation import ActiveServer, HonestButCurious, SignedMessage
 
 MODELS: list[Any] = [HonestButCurious(), ActiveServer()]
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from voile.core.errors import InvalidInput
 from voile.federation import Closed, Closing, Instruction, Joined, Joining, Update
 from voile.federation.messages import Advertised, SecureInstruction
-from voile.federation.wire import Declined, from_bytes, to_bytes
-from voile.secure_aggregation import SignedMessage
-from voile.secure_aggregation.signed import Attempt, AttemptStep, decode, encode
+from voile.federation.secure_aggregation import SignedMessage
+from voile.federation.secure_aggregation.signed import Attempt, AttemptStep, decode, encode
+from voile.federation.wire import DeclinedMessage, from_bytes, to_bytes
 
 ARRAYS = {
     "b": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -36,8 +36,8 @@ MESSAGES: list[Any] = [
     SecureInstruction(Instruction("pull", 1, ARRAYS), "x1", ("ash", "elm"), "0" * 64, b"\x01\x02"),
     Advertised(STATED, STEP),
     STEP,
-    Declined("its cap", True),
-    Declined(),
+    DeclinedMessage("its cap", True),
+    DeclinedMessage(),
 ]
 
 

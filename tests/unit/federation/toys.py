@@ -15,7 +15,7 @@ from voile.federation import (
     Arrays,
     Client,
     CountingGuard,
-    Fitted,
+    FitResult,
     FreshCiphers,
     Instruction,
     Node,
@@ -54,13 +54,13 @@ class Pull:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         noise = source.generator().normal(size=3) * self.noise
         target = (np.clip(records, -1, 1).sum(axis=0) + noise) / size
         change = (target - instruction.arrays["vector"]) / 2
         zero = np.zeros((2, 1), dtype=np.float32)
         event = self.cost(size) if self.spent is None else self.spent
-        return Fitted({"vector": change.astype(np.float32), "scale": zero}, event)
+        return FitResult({"vector": change.astype(np.float32), "scale": zero}, event)
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:
         gap = np.asarray(rows.records).mean(axis=0) - arrays["vector"]

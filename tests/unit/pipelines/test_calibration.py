@@ -44,7 +44,7 @@ def model(slope: float = 4.0, base: float = 0.0) -> NetworkModel:
     weight = np.stack([-slope * TRUE / 2, slope * TRUE / 2]).astype(np.float32)
     bias = np.array([-base / 2, base / 2], np.float32)
     arrays = {"0.weight": weight, "0.bias": bias}
-    return NetworkModel.of(SCHEMA, OutputHead.of_label(SCHEMA), arrays)
+    return NetworkModel.from_arrays(SCHEMA, OutputHead.of_label(SCHEMA), arrays)
 
 
 def loss(of: NetworkModel, rows: TableRecords) -> float:
@@ -114,7 +114,7 @@ def test_one_class_among_the_rows_gives_finite_figures() -> None:
 def test_too_few_rows_and_numbers_are_left_alone() -> None:
     assert fit_calibration(model(), records(FEWEST_ROWS - 1, seed=0)) is None
     schema = Schema("numbers", NUMBERS, Label("cost", Numbers(0, 9)))
-    of_numbers = NetworkModel.of(
+    of_numbers = NetworkModel.from_arrays(
         schema,
         OutputHead.of_label(schema),
         {"0.weight": np.zeros((1, 3), np.float32), "0.bias": np.zeros(1, np.float32)},
@@ -166,7 +166,7 @@ def test_hidden_layers_stay_as_they_are() -> None:
     arrays = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     folded = found.fold(arrays)
     assert folded["0.weight"] is arrays["0.weight"]
-    before = NetworkModel.of(SCHEMA, OutputHead.of_label(SCHEMA), arrays)
+    before = NetworkModel.from_arrays(SCHEMA, OutputHead.of_label(SCHEMA), arrays)
     columns = records(20, seed=0).columns
     wanted = 0.5 * before.network(columns) + np.array([1.0, 2.0])
     assert found.apply(before).network(columns) == pytest.approx(wanted, abs=1e-5)

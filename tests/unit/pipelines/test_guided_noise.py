@@ -22,6 +22,7 @@ from voile.federation import (
     Unprotected,
 )
 from voile.federation.arrays import shapes_of
+from voile.federation.pipeline import run_pipeline
 from voile.pipelines.network_task import Training
 from voile.pipelines.shapley_guided_noise import (
     STAGE,
@@ -29,7 +30,6 @@ from voile.pipelines.shapley_guided_noise import (
     GuidedModel,
     GuidedPlan,
     plan_guided_noise,
-    train_guided,
 )
 from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import Plan
@@ -41,12 +41,12 @@ DELTA, ROUNDS = 1e-5, 2
 @pytest.fixture(scope="module")
 def records() -> dict[str, TableRecords]:
     hospitals = clinic_federation(200, reference_rows=4, seed=4).hospitals
-    return {name: TableRecords.of(data) for name, data in hospitals.items()}
+    return {name: TableRecords.from_dataset(data) for name, data in hospitals.items()}
 
 
 @pytest.fixture(scope="module")
 def held_out() -> TableRecords:
-    return TableRecords.of(clinic_federation(500, seed=9).together())
+    return TableRecords.from_dataset(clinic_federation(500, seed=9).together())
 
 
 def protected(
@@ -83,7 +83,8 @@ def run(
         for name, found in records.items()
     ]
     unprotected = None if held_out is None else Unprotected(held_out, "generated")
-    return train_guided(plan, rounds_over(clients), unprotected=unprotected)
+    results = run_pipeline(plan, rounds_over(clients), unprotected=unprotected)
+    return GuidedModel(plan, results)
 
 
 def test_it_learns_and_says_what_it_is_made_with(
@@ -138,7 +139,7 @@ def test_an_update_at_another_level_is_left_out(records: dict[str, TableRecords]
         )
         for name, found in records.items()
     ]
-    rows = train_guided(plan, rounds_over(clients)).results[STAGE].rows
+    rows = run_pipeline(plan, rounds_over(clients))[STAGE].rows
     assert {row.client for row in rows if not row.outcome.counts} == {loud}
 
 

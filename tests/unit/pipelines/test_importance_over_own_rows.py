@@ -104,7 +104,7 @@ def released(
     rows, schema = alternating(len(null)), plan.facts.schema
     records = TableRecords(schema, rows, np.zeros(len(null)), null)
     given = ComparisonRows(alternating(64), np.zeros(64)).given
-    model = NetworkModel.of(schema, plan.output_head, arrays)
+    model = NetworkModel.from_arrays(schema, plan.output_head, arrays)
     strengths, accuracy = plan.local._looked_at(model, given, records, len(null))
     return np.asarray(strengths), accuracy
 
@@ -175,7 +175,7 @@ def test_noise_is_as_large_as_it_says() -> None:
     """300 draws of 12 features and of one accuracy: every window is six standard errors or more."""
     plan = planned(4.0, rounds=1)
     records = next(iter(RECORDS.values()))
-    model = NetworkModel.of(plan.facts.schema, plan.output_head, plan.start(STAGE))
+    model = NetworkModel.from_arrays(plan.facts.schema, plan.output_head, plan.start(STAGE))
     few = records.only(np.arange(25))
     design = ImportanceDesign(plan.facts.schema, few.rows, OPEN.rows[:4], orders=1)
     size, z = 50, 20.0

@@ -57,12 +57,12 @@ def clinic() -> ClinicFederation:
 
 @pytest.fixture(scope="module")
 def records(clinic: ClinicFederation) -> dict[str, TableRecords]:
-    return {name: TableRecords.of(data) for name, data in clinic.hospitals.items()}
+    return {name: TableRecords.from_dataset(data) for name, data in clinic.hospitals.items()}
 
 
 @pytest.fixture(scope="module")
 def held_out() -> TableRecords:
-    return TableRecords.of(clinic_federation(500, seed=9).together())
+    return TableRecords.from_dataset(clinic_federation(500, seed=9).together())
 
 
 def facts(records: dict[str, TableRecords], **changes: Any) -> FederationFacts:
@@ -172,7 +172,7 @@ def test_more_than_two_categories_are_learned_together() -> None:
     labels = np.where(rows[:, 0] > 0.3, 0.0, np.where(rows[:, 1] > 0, 1.0, 2.0))
     halves = {"north": slice(0, 450), "south": slice(450, 900)}
     parts = {
-        name: TableRecords.of(Dataset(name, COLOURS, rows[half], labels[half]))
+        name: TableRecords.from_dataset(Dataset(name, COLOURS, rows[half], labels[half]))
         for name, half in halves.items()
     }
     found = run(planned(parts, 20.0), parts)

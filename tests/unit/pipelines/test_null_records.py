@@ -16,7 +16,7 @@ from tests.unit.training.private.stubs import Known, KnownSource
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset
 from voile.federation import Instruction, Unprotected
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.models import Box, wrap
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import BLACK_BOX, EXPLAINER, SURROGATE
@@ -24,7 +24,7 @@ from voile.pipelines.private_explainer.plan import (
     Facts,
     PipelinePlan,
     Setting,
-    Spent,
+    StageSpending,
     separate_budgets,
 )
 from voile.pipelines.tables import TableRecords
@@ -57,7 +57,7 @@ def plan(size: int, norm: Any, **changes: Any) -> PipelinePlan:
         STAGES, Training(hidden=(4,), clipping_norm=norm, sampling_rate=1.0, epochs=2)
     )
     names = STAGES[1:] if facts.black_box is not None else STAGES
-    budgets = dict.fromkeys(names, Spent(1.0, 1e-3))
+    budgets = dict.fromkeys(names, StageSpending(1.0, 1e-3))
     return separate_budgets(facts, budgets, setting=Setting.FULL_PRIVATE, training=training)
 
 
@@ -65,7 +65,7 @@ def change(task: NetworkTask, agreed: PipelinePlan, records: TableRecords) -> np
     """By how much one participation moves the arrays if every noise value is zero."""
     given: dict[str, Any] = {}
     for name in (n for n in STAGES if n in agreed.noise):
-        given |= named(name, wild(agreed.tasks[name].start(0)))
+        given |= name_arrays(name, wild(agreed.tasks[name].start(0)))
     stage = next(name for name, each in agreed.tasks.items() if each is task)
     message = Instruction(stage, 1, wild(task.start(0)), given)
     source = KnownSource(Known(normal=0.0))
@@ -143,7 +143,7 @@ def test_what_is_null_is_decided_by_the_schema_alone() -> None:
     nan = math.nan
     rows = np.array([[nan, nan, nan], [nan, 7, nan], [nan, 1, nan], [1e9, nan, nan]])
     assert SCHEMA.null_records(rows).tolist() == [True, True, False, False]
-    found = TableRecords.of(Dataset("d", SCHEMA, rows, np.array([0.0, 1, nan, 1])))
+    found = TableRecords.from_dataset(Dataset("d", SCHEMA, rows, np.array([0.0, 1, nan, 1])))
     assert found.null.tolist() == [True, True, False, False]
     assert np.isnan(found.columns).all(axis=1).tolist() == [True, True, False, False]
     assert np.isnan(found.targets).all(axis=1).tolist() == [False, False, True, False]
@@ -155,7 +155,7 @@ def test_figures_and_twins_leave_null_records_out(stage: str) -> None:
     people = [(44, "m", 3, "yes"), (20, "f", 1, "no")]
     given: dict[str, Any] = {}
     for name in STAGES:
-        given |= named(name, wild(agreed.tasks[name].start(0)))
+        given |= name_arrays(name, wild(agreed.tasks[name].start(0)))
     task = agreed.tasks[stage]
     figures = [
         task.evaluate(wild(task.start(0)), given, Unprotected(read(*rows), "generated"))

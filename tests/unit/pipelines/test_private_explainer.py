@@ -42,7 +42,7 @@ from voile.pipelines.private_explainer import (
     PipelinePlan,
     PrivateExplainer,
     Setting,
-    Spent,
+    StageSpending,
     TableRecords,
     Training,
     separate_budgets,
@@ -60,7 +60,7 @@ QUICK = {
     SURROGATE: Training(hidden=(8,), clipping_norm=0.1, sampling_rate=0.25, epochs=1),
     EXPLAINER: Training(hidden=(8,), clipping_norm=0.1, sampling_rate=0.5, epochs=1),
 }
-ONE = Spent(1.0, 1e-3)
+ONE = StageSpending(1.0, 1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def clinic() -> ClinicFederation:
 
 @pytest.fixture(scope="module")
 def records(clinic: ClinicFederation) -> dict[str, TableRecords]:
-    return {name: TableRecords.of(data) for name, data in clinic.hospitals.items()}
+    return {name: TableRecords.from_dataset(data) for name, data in clinic.hospitals.items()}
 
 
 def facts(records: dict[str, TableRecords], **changes: Any) -> Facts:
@@ -205,7 +205,7 @@ def test_steps_are_those_of_the_cap_and_not_of_the_rounds(
 def test_the_joint_figure_stands_beside_the_published_sum(
     records: dict[str, TableRecords],
 ) -> None:
-    budgets = {BLACK_BOX: ONE, SURROGATE: ONE, EXPLAINER: Spent(0.5, 1e-3)}
+    budgets = {BLACK_BOX: ONE, SURROGATE: ONE, EXPLAINER: StageSpending(0.5, 1e-3)}
     plan = separate_budgets(facts(records), budgets, setting=Setting.FULL_PRIVATE, training=QUICK)
     figures = plan.figures
     for name, budget in budgets.items():
@@ -618,7 +618,7 @@ def test_records_outside_the_schema_never_raise(clinic: ClinicFederation) -> Non
     rows[0, :] = np.nan
     rows[1, 0] = 1e9
     rows[2, 2] = 77
-    found = TableRecords.of(replace(data, rows=rows))
+    found = TableRecords.from_dataset(replace(data, rows=rows))
     assert np.isnan(found.columns[0]).all()  # the null record
     assert np.isfinite(found.columns[1:]).all()
     assert np.abs(found.columns[1:]).max() <= 2  # halves of the range, from the default

@@ -36,7 +36,7 @@ from voile.pipelines.private_explainer import (
     PipelinePlan,
     PrivateExplainer,
     Setting,
-    Spent,
+    StageSpending,
     TableRecords,
     Training,
     separate_budgets,
@@ -57,7 +57,7 @@ def records() -> dict[str, TableRecords]:
     clinic = clinic_federation(60, reference_rows=6, seed=4)
     schema = replace(clinic.schema, features=clinic.schema.features[:FEATURES])
     return {
-        name: TableRecords.of(Dataset(name, schema, data.rows[:, :FEATURES], data.labels))
+        name: TableRecords.from_dataset(Dataset(name, schema, data.rows[:, :FEATURES], data.labels))
         for name, data in clinic.hospitals.items()
     }
 
@@ -71,7 +71,7 @@ def plan(records: dict[str, TableRecords]) -> PipelinePlan:
         rounds=2,
         participations=CAP,
     )
-    budgets = {stage: Spent(1.0, 1e-3) for stage in TRAINING}
+    budgets = {stage: StageSpending(1.0, 1e-3) for stage in TRAINING}
     return separate_budgets(facts, budgets, setting=Setting.FULL_PRIVATE, training=TRAINING)
 
 

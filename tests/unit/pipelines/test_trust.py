@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput
+from voile.pipelines.trusted_averaging.figures import drifts, outliers
 from voile.pipelines.trusted_averaging.history import Score, TrustHistory
 from voile.pipelines.trusted_averaging.trust import (
     DivergenceMeasure,
@@ -18,7 +19,6 @@ from voile.pipelines.trusted_averaging.trust import (
     rewards_of,
     weights_of,
 )
-from voile.pipelines.trusted_averaging.watching import drifts, outliers
 
 SHARE = st.floats(0, 1)
 FAR = st.floats(0, 30)
@@ -136,8 +136,8 @@ def played(rounds: dict[int, dict[str, float]]) -> TrustHistory:
 
 def test_a_history_comes_back_from_arrays() -> None:
     found = played({1: {"a": 0.1, "b": 0.2}, 2: {"a": 0.3}, 3: {"a": 0.1, "b": 0.2, "c d/e": 0.4}})
-    assert TrustHistory.of(found.as_memory()) == found
-    assert TrustHistory.of({}) == TrustHistory()
+    assert TrustHistory.from_memory(found.as_memory()) == found
+    assert TrustHistory.from_memory({}) == TrustHistory()
     assert found.equal == (2,)
     assert [score.round for score in found.scores["b"]] == [1, 3]
     assert set(found.last()) == {"a", "b", "c d/e"}

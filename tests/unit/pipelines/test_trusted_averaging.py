@@ -24,7 +24,7 @@ from tests.unit.pipelines.trusted_parties import (
 from voile.core.errors import InvalidInput, Refused
 from voile.core.row_note import KnownNote
 from voile.federation import Client, CountingGuard, Instruction, Outcome, SeededSources
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.pipelines.trusted_averaging import (
     EXACT,
     STAGE,
@@ -248,7 +248,7 @@ def test_without_privacy_it_is_said_what_exact_reports_reveal(plain: Any) -> Non
 def asked_again(client: Client, model: Any, commons: list[Any]) -> list[float]:
     """What a client says of one local model against common vectors of the server's choice: a node
     without a folder recomputes whatever it is asked."""
-    given = {**named(MODEL, model), **PUBLIC.given}
+    given = {**name_arrays(MODEL, model), **PUBLIC.given}
     client.answer(
         Instruction(STAGE, 1, {"accuracy": np.zeros(1, np.float32)}, given, client.agreement)
     )
@@ -317,7 +317,7 @@ class TestRefusals:
     def node(self) -> tuple[Client, dict[str, Any]]:
         plan = planned(rounds=1)
         client = nodes_of(plan)[0].client
-        given = {**named(MODEL, plan.start(STAGE)), **PUBLIC.given}
+        given = {**name_arrays(MODEL, plan.start(STAGE)), **PUBLIC.given}
         zero = {"accuracy": np.zeros(1, np.float32)}
         said = client.answer(Instruction(STAGE, 1, zero, given, client.agreement))
         return client, {"accuracy": float(said.arrays["accuracy"][0]), "plan": plan}
@@ -334,7 +334,7 @@ class TestRefusals:
             {client.name: 1.0, NAMES[1]: 0.0, NAMES[2]: 0.0},
             {NAMES[1]: 1.0, NAMES[2]: 1.0},
         ):
-            given = named(TRUST, {n: one_number(t) for n, t in trusts.items()})
+            given = name_arrays(TRUST, {n: one_number(t) for n, t in trusts.items()})
             with pytest.raises(Refused, match="common importance"):
                 self.ask(client, facts["plan"], IMPORTANCE, given)
 
@@ -352,7 +352,9 @@ class TestRefusals:
             accuracies = {n: one_number(accuracy if n == client.name else 0.7) for n in names}
             divergences = {n: one_number(divergence if n == client.name else 0.2) for n in names}
             return (
-                named(ACCURACIES, accuracies) | named(DIVERGENCES, divergences) | {COMMON: common}
+                name_arrays(ACCURACIES, accuracies)
+                | name_arrays(DIVERGENCES, divergences)
+                | {COMMON: common}
             )
 
         sound = self.ask(client, plan, UPDATE, record(facts["accuracy"], said))
@@ -367,7 +369,7 @@ class TestRefusals:
 
     def test_trust_of_parties_that_nobody_agreed_on(self, node: Any) -> None:
         client, facts = node
-        given = named(TRUST, {n: one_number(0.8) for n in (*NAMES[:2], "nobody")})
+        given = name_arrays(TRUST, {n: one_number(0.8) for n in (*NAMES[:2], "nobody")})
         with pytest.raises(Refused, match=r"nobody has agreed on: \['nobody'\]"):
             self.ask(client, facts["plan"], IMPORTANCE, given)
 
@@ -390,7 +392,7 @@ class TestRefusals:
 def test_the_design_gives_exact_values_for_an_additive_game(plain: Any) -> None:
     """The margin of a linear model is additive: chains give each feature what it adds."""
     model = plain.model
-    design = ImportanceDesign.over(plain.plan.facts.schema, OPEN.rows[:20])
+    design = ImportanceDesign.from_rows(plain.plan.facts.schema, OPEN.rows[:20])
     values = design.values(model)
     ranks, places = design._drawn
     ends = design.columns[:, :, -1], design.columns[:, :, 0]
@@ -404,7 +406,7 @@ def test_importance_finds_what_the_exact_explainer_finds(plain: Any) -> None:
 
     schema = plain.plan.facts.schema
     rows = OPEN.rows[:24]
-    found = shares_of(ImportanceDesign.over(schema, rows).strengths(plain.model))
+    found = shares_of(ImportanceDesign.from_rows(schema, rows).strengths(plain.model))
     exact = shapley_explainer(plain.model, rows, schema=schema)(rows[:12])
     wanted = shares_of(np.abs(exact.values).mean(axis=(0, 2)))
     assert np.abs(found - wanted).sum() < 0.25
@@ -441,7 +443,7 @@ def test_a_node_in_secret_answers_nothing_in_clear_but_its_reports() -> None:
 def test_what_was_kept_is_found_again_after_a_restart_if_the_books_hold_it(tmp_path: Path) -> None:
     plan = planned(4.0, rounds=1)
     client = nodes_of(plan, folder=tmp_path)[0].client
-    given = {**named(MODEL, plan.start(STAGE)), **PUBLIC.given}
+    given = {**name_arrays(MODEL, plan.start(STAGE)), **PUBLIC.given}
     zero = {"accuracy": np.zeros(1, np.float32)}
     client.answer(Instruction(STAGE, 1, zero, given, client.agreement))
     width = len(plan.facts.schema.features)

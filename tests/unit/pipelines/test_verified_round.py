@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.pages import exact_trust_html, trust_section
 from tests.unit.pipelines.trusted_parties import (
     OPEN,
     PUBLIC,
@@ -20,11 +21,9 @@ from tests.unit.pipelines.trusted_parties import (
     trained,
 )
 from voile.app.alarms import alarms
-from voile.app.report import exact_trust_html
-from voile.app.report.trust import trust_section
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary
-from voile.federation import Fitted, Outcome
+from voile.federation import FitResult, Outcome
 from voile.federation.messages import Instruction
 from voile.pipelines.trusted_averaging import (
     STAGE,
@@ -59,8 +58,8 @@ class Otherwise:
     def cost(self, size: int) -> Any:
         return self.task.cost(size)
 
-    def fit(self, *arguments: Any) -> Fitted:
-        found: Fitted = self.task.fit(*arguments)
+    def fit(self, *arguments: Any) -> FitResult:
+        found: FitResult = self.task.fit(*arguments)
         change = {n: (self.factor * a).astype(np.float32) for n, a in found.change.items()}
         return replace(found, change=change)
 
@@ -115,7 +114,8 @@ def test_where_no_party_can_be_told_from_random_all_count_alike_and_the_page_say
     for (score,) in found.history.scores.values():
         assert score.weight == score.reward == pytest.approx(1 / len(NAMES))
     page = " ".join(exact_trust_html(found, "clinics").split())
-    assert "round 1: the parties&#39; updates could not be told apart from random ones" in page
+    said = "round 1: the parties' updates could not be told apart from random ones"
+    assert said in html.unescape(page)
     assert "nearly all of the weight" not in page
 
 

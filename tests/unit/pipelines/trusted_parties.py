@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.protecting import row_of
-from tests.unit.secure_aggregation.parties import identities, signer
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from voile.core.randomness import Seeded
 from voile.datasets import clinic_federation
 from voile.federation import (
@@ -23,6 +23,7 @@ from voile.federation import (
     Threads,
     Unprotected,
 )
+from voile.federation.secure_aggregation import AttemptsInMemory, HonestButCurious
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.network_task import Training
 from voile.pipelines.tables import TableRecords
@@ -34,13 +35,12 @@ from voile.pipelines.trusted_averaging import (
     plan_trusted_averaging,
     train_trusted,
 )
-from voile.secure_aggregation import AttemptsInMemory, HonestButCurious
 
 AGREED = "5a" * 32
 QUICK = Training(hidden=(), clipping_norm=0.5, sampling_rate=0.25, epochs=2, rate=0.1)
 CLINIC = clinic_federation(120, reference_rows=40, seed=4)
-RECORDS = {name: TableRecords.of(data) for name, data in CLINIC.hospitals.items()}
-OPEN = TableRecords.of(clinic_federation(100, seed=9).together())
+RECORDS = {name: TableRecords.from_dataset(data) for name, data in CLINIC.hospitals.items()}
+OPEN = TableRecords.from_dataset(clinic_federation(100, seed=9).together())
 PUBLIC = ComparisonRows(OPEN.rows[:60].astype(np.float32), OPEN.labels[:60].astype(np.float32))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from voile.core.errors import InvalidInput
-from voile.privacy.consistency import consistent_with_total
+from voile.release.refining import consistent_with_total
 
 
 def test_an_exact_total_is_met_exactly() -> None:

@@ -7,7 +7,6 @@ from typing import get_args
 import pytest
 
 from voile.core.guarantee import Relation
-from voile.privacy.event_words import event_in_words
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,
@@ -20,6 +19,7 @@ from voile.privacy.events import (
     PureDp,
     Repeated,
     Zcdp,
+    event_in_words,
 )
 from voile.release import Preview
 

@@ -26,7 +26,7 @@ from voile.recommenders import (
     score_by_labels,
 )
 from voile.recommenders.explaining import grouped_shares, recommended, scores_of
-from voile.recommenders.toward_others import score_of_pure_noise
+from voile.recommenders.third_party import score_of_pure_noise
 from voile.release import Release
 
 SHOP = shop(2000)

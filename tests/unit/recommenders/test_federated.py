@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from tests.unit.federation.secret_toys import Falling
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.recommenders.examples import DELTA, USER, budget, shop
-from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.federation import Rounds, SecureSum, Threads
+from voile.federation.secure_aggregation import ActiveServer, AttemptsInMemory
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.recommenders import (
     Interactions,
@@ -34,7 +35,6 @@ from voile.recommenders.federated import (
     popularity_upload,
 )
 from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
-from voile.secure_aggregation import ActiveServer, AttemptsInMemory
 
 NAMES = ("east", "north", "south", "west")
 ALL = shop(1200)

@@ -20,7 +20,9 @@ from voile.recommenders.models import PopularityRecommender
 from voile.recommenders.networks import (
     Autoencoder,
     CollaborativeFilter,
+    NetworkRecommender,
     PrivateNetwork,
+    TrainedNetwork,
     fresh_network,
     head_rows,
     network_recommender,
@@ -47,12 +49,22 @@ def release(interactions: Interactions, kind: Any, **changes: Any) -> PrivateNet
     return PrivateNetwork(interactions, kind, **(given | changes))
 
 
+def as_model(found: PrivateNetwork, made: TrainedNetwork) -> NetworkRecommender:
+    return network_recommender(
+        found.kind,
+        made,
+        catalogue=found.interactions.catalogue,
+        chosen=found.chosen,
+        head=found.head,
+    )
+
+
 @pytest.mark.parametrize("kind", [Autoencoder(8), CollaborativeFilter((8,))])
 def test_networks_learn_the_two_halves(kind: Any) -> None:
     split = per_user_holdout(shop(1200), share=0.3, seed=1)
     found = release(split.given, kind)
     assert isinstance(found, Release)
-    model = network_recommender(found, as_if_paid(found))
+    model = as_model(found, as_if_paid(found))
     plain = PopularityRecommender(split.given.catalogue, found.chosen.values)
     assert measure(model, split).ndcg > measure(plain, split).ndcg + 0.05
     (promise,) = found.guarantees(1)
@@ -116,7 +128,7 @@ def test_networks_of_something_else_are_refused() -> None:
     made = release(found, kind, privacy=replace(STEPS, rows=100, steps=1))
     drawn = made.draw()
     with pytest.raises(Refused, match="nobody was charged"):
-        network_recommender(made, drawn)
+        as_model(made, drawn)
     again = made.codec.unpack(made.codec.pack(drawn))
     assert np.array_equal(again.values, drawn.values)
     with pytest.raises(UnreadableFile):

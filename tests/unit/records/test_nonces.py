@@ -12,15 +12,15 @@ from tests.unit.records.audit_log.examples import policy
 from voile.app.explain.charging import Answer
 from voile.core.errors import Refused
 from voile.records.audit_log import AuditLog, CheckOutcome, issue_receipt, verify_receipt
-from voile.records.nonces import Committing
 from voile.records.storage import open_storage
 from voile.records.storage.opening import PARTS as PART_VERSIONS
 from voile.records.storage.opening import PartVersion
+from voile.records.stored_answers import CommitmentTerms
 from voile.records.vault import PARTS
 
 OLD_RECEIPT = Path(__file__).with_name("old-receipt.tlog-proof")
 """Issued when nonces came from the account's name and the charge's number alone."""
-KEPT = Committing("example.org/a", b"terms", 7, b"question", b"answer")
+KEPT = CommitmentTerms("example.org/a", b"terms", 7, b"question", b"answer")
 
 
 def test_receipts_that_were_issued_before_still_verify() -> None:
@@ -45,7 +45,7 @@ def test_receipts_that_were_issued_before_still_verify() -> None:
         KEPT._replace(answer=b"another"),
     ],
 )
-def test_whatever_differs_has_nonces_of_its_own(tmp_path: Path, other: Committing) -> None:
+def test_whatever_differs_has_nonces_of_its_own(tmp_path: Path, other: CommitmentTerms) -> None:
     key = House.create("memory:", tmp_path).vault.key
     assert not set(KEPT.nonces(key).values()) & set(other.nonces(key).values())
     assert KEPT.nonces(key) == KEPT.nonces(key)

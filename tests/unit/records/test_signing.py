@@ -17,10 +17,10 @@ from tests.unit.app.explain.examples import ROWS, clipped, free
 from tests.unit.records.audit_log.examples import WITNESS_KEYS
 from tests.unit.records.ledger.examples import opening
 from voile.app.budget import open_budget
-from voile.app.explain import Explained, ReleaseService, RowsToExplain
+from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.core.errors import InvalidInput, StorageFault, StorageFull, VerificationFailed
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.records.audit_log import KeptCheckpoint, Policy, Unsigned, verify_receipt
+from voile.records.audit_log import PinnedCheckpoint, Policy, UnsignedRecord, verify_receipt
 from voile.records.audit_log.publishing import latest_checkpoint
 from voile.records.checkpoints import Keeper, Kept
 from voile.records.ledger import Children, ReplayKey
@@ -207,7 +207,7 @@ def open_people(vault: Vault) -> None:
     open_budget(vault.storage, vault.ledger, vault.log, account, caller="x")
 
 
-def answer(vault: Vault, name: str | None = "ada", **changes: Any) -> Explained:
+def answer(vault: Vault, name: str | None = "ada", **changes: Any) -> ReleasedExplanation:
     asked: dict[str, Any] = {"payer": "people", "caller": "analyst"} | changes
     rows = RowsToExplain(ROWS[:1], identifiers=[name])
     return ReleaseService(vault).answer(clipped(), rows, **asked)
@@ -215,7 +215,7 @@ def answer(vault: Vault, name: str | None = "ada", **changes: Any) -> Explained:
 
 def kept_size(folder: Path) -> int:
     policy = Policy.parse((folder / "audit-policy.toml").read_text())
-    kept = KeptCheckpoint(folder / "audit.checkpoint", policy).read()
+    kept = PinnedCheckpoint(folder / "audit.checkpoint", policy).read()
     return 0 if kept is None else kept.size
 
 
@@ -352,7 +352,7 @@ def test_a_witness_that_is_down_stops_no_answer_and_is_told(
     assert kept_size(tmp_path) == 3
     said = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert said
-    assert "1 cosignature(s) that the policy asks for are missing" in said[-1]
+    assert "1 cosignature(s) required by the policy are missing" in said[-1]
 
 
 # --- receipts ------------------------------------------------------------------------------------
@@ -385,9 +385,9 @@ def test_where_the_key_is_elsewhere_the_command_is_named(tmp_path: Path) -> None
     key = (tmp_path / "audit.key").rename(tmp_path / "elsewhere.key")
     place = Place.within(tmp_path)
     with open_vault_at(place) as vault:
-        with pytest.raises(Unsigned, match=r"voile audit checkpoint.*where the signing key"):
+        with pytest.raises(UnsignedRecord, match=r"voile audit checkpoint.*where the signing key"):
             ReleaseService(vault).receipt(charge)
-        other = Keeper.of(key, place.policy)
+        other = Keeper.from_files(key, place.policy)
         assert other is not None
         other.publish(vault.storage, vault.log)
         report = verify_receipt(bytes(ReleaseService(vault).receipt(charge)), vault.policy)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.app.budget_examples import House
 from tests.unit.app.explain.examples import ROWS, asking, clipped, people
-from voile.app.explain import Explained, ReleaseService
+from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.core.errors import Refused, VerificationFailed
 from voile.records.ledger import ReplayKey
 from voile.records.ledger.tables import ANSWERS, AnswerRow
@@ -28,7 +28,7 @@ def house(tmp_path: Path) -> House:
 
 def sample(house: House) -> KeySample | None:
     own = house.vault
-    return own.storage.submit(lambda t: KeySample.of(t, own.ledger, own.log))
+    return own.storage.submit(lambda t: KeySample.from_records(t, own.ledger, own.log))
 
 
 def opened_again(house: House, key: ReplayKey | None = None) -> Vault:
@@ -50,7 +50,7 @@ def changed(house: House, change: Callable[[AnswerRow], AnswerRow]) -> None:
     house.storage.submit(write)
 
 
-def explained(house: House) -> Explained:
+def explained(house: House) -> ReleasedExplanation:
     people(house)
     return asking(house, clipped(), "people")(ROWS[:2], identifiers=["ada", "bob"])
 

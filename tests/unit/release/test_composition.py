@@ -10,7 +10,7 @@ from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
-from voile.release.composition import epsilon_of_repeated
+from voile.release.background import epsilon_of_repeated
 
 ONE = Sensitivity(value=1.0, norm=Norm.L2, unit=ProtectedUnit.ROW, relation=Relation.BLANK_ONE)
 

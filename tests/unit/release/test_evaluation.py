@@ -185,7 +185,7 @@ def test_a_known_model_that_is_all_but_a_step_is_asked_pair_by_pair() -> None:
     for fitted, expected in ((steep, None), (flat, RowWise.KNOWN)):
         model = wrap(fitted, outputs=Box(0, 1))
         assert row_wise(model) is RowWise.KNOWN
-        assert BoundedModel.of(model, schema(3)).row_wise is expected
+        assert BoundedModel.from_model(model, schema(3)).row_wise is expected
 
 
 # --- Declarations ---------------------------------------------------------------------------------
@@ -203,8 +203,8 @@ def highest(rows: Array) -> Array:
 def test_a_declaration_that_is_seen_to_be_false_is_refused(forward: Any) -> None:
     model = wrap(forward, outputs=Box(0, 1), digest="false", treats_rows_independently=True)
     with pytest.raises(Refused, match="differ by"):
-        BoundedModel.of(model, schema(3))
-    BoundedModel.of(replace(model, treats_rows_independently=False), schema(3))
+        BoundedModel.from_model(model, schema(3))
+    BoundedModel.from_model(replace(model, treats_rows_independently=False), schema(3))
 
 
 def test_the_probe_looks_at_no_protected_row_and_counts_for_nobody() -> None:

@@ -46,11 +46,11 @@ def games(
     together: bool = True,
 ) -> BackgroundGames:
     model = wrap(two, outputs=Box(-1, 1), digest="two", treats_rows_independently=together)
-    return BackgroundGames.of(
-        BoundedModel.of(model, SCHEMA),
+    return BackgroundGames.from_model(
+        BoundedModel.from_model(model, SCHEMA),
         Records.read(background, SCHEMA, "the background"),
         schema=SCHEMA,
-        players=Players.of(SCHEMA.feature_names, groups),
+        players=Players.from_groups(SCHEMA.feature_names, groups),
         speed=speed or Speed(),
         designs=designs,
     )
@@ -77,7 +77,7 @@ def test_pair_by_pair_a_model_of_single_rows_plays_the_same_games(
 ) -> None:
     with_null = BACKGROUND.copy()
     with_null[4] = math.nan
-    players = Players.of(SCHEMA.feature_names, groups).count
+    players = Players.from_groups(SCHEMA.feature_names, groups).count
     designs = BackgroundRowDesigns(players, len(BACKGROUND), 8, 0) if sampled else None
     settings: dict[str, Any] = {"groups": groups, "designs": designs}
     apart = games(with_null, together=False, **settings)
@@ -120,11 +120,11 @@ def test_sums_are_pairwise() -> None:
     model = wrap(
         lambda given: given[:, 0], outputs=Box(0, 1), digest="line", treats_rows_independently=True
     )
-    one = BackgroundGames.of(
-        BoundedModel.of(model, schema),
+    one = BackgroundGames.from_model(
+        BoundedModel.from_model(model, schema),
         Records.read(rows, schema, "the background"),
         schema=schema,
-        players=Players.of(("f",), None),
+        players=Players.from_groups(("f",), None),
         speed=Speed(short_cuts=CONSTANT_WORK),
         designs=None,
     )
@@ -239,7 +239,9 @@ def test_one_background_row_moves_sampled_values_by_no_more_than_the_bound() -> 
             rows = np.full((2, PLAYERS), 3.0)
             rows[0] = value
             model = wrap(worth, outputs=Box(-1, 1), digest="worst", treats_rows_independently=True)
-            one = replace(games(rows, designs=designs), bounded=BoundedModel.of(model, SCHEMA))
+            one = replace(
+                games(rows, designs=designs), bounded=BoundedModel.from_model(model, SCHEMA)
+            )
             one = replace(one, game=replace(one.game, model=one.bounded.model))
             pair.append(played(one, np.zeros((1, PLAYERS))))
         furthest = max(furthest, float(np.linalg.norm(pair[0] - pair[1])))
@@ -251,3 +253,25 @@ def test_designs_that_are_none_are_refused() -> None:
         BackgroundRowDesigns(1, 5, 5, 0)
     with pytest.raises(InvalidInput, match="too much memory"):
         BackgroundRowDesigns(500, 100_000, 8000, 0)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_constant_work_asks_as_often_for_equal_rows_as_for_others(sampled: bool) -> None:
+    """Rows of a population over itself are protected: how many are equal must not show."""
+    asked = []
+
+    def count(rows: Any) -> Any:
+        asked.append(len(rows))
+        return two(rows)
+
+    model = wrap(count, outputs=Box(-1, 1), digest="two", treats_rows_independently=True)
+    found = []
+    for rows in (ROWS, np.repeat(ROWS[:1], len(ROWS), axis=0)):
+        designs = BackgroundRowDesigns(PLAYERS, len(BACKGROUND), 4, seed=1) if sampled else None
+        slow = games(speed=Speed(short_cuts=CONSTANT_WORK), designs=designs)
+        slow = replace(slow, bounded=BoundedModel.from_model(model, SCHEMA))
+        slow = replace(slow, game=replace(slow.game, model=slow.bounded.model))
+        asked.clear()
+        played(slow, rows)
+        found.append(sum(asked))
+    assert found[0] == found[1]

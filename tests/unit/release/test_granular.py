@@ -18,7 +18,7 @@ from voile.core.schema import Categories, Feature, Schema
 from voile.models import Box, wrap
 from voile.privacy.sensitivity import interaction_background, shapley_background_with_base
 from voile.release import PUBLIC, PrivateInteractions
-from voile.release.granular import NOT_ADDITIVE
+from voile.release.levels import NOT_ADDITIVE
 
 RELATIONS = [Relation.BLANK_ONE, Relation.REPLACE_ONE]
 NULL = np.nan

@@ -94,7 +94,7 @@ def moody(rows: Any) -> Any:
 
 
 def test_a_row_that_makes_the_model_fail_gets_the_centre_and_no_other_row_does() -> None:
-    bounded = BoundedModel.of(wrap(moody, outputs=Box(0, 1), digest="moody"), SCHEMA)
+    bounded = BoundedModel.from_model(wrap(moody, outputs=Box(0, 1), digest="moody"), SCHEMA)
     rows = np.array([[95.0, 0, 0], [10.0, 0, 0], [85.0, 0, 0], [70.0, 0, 0]])
     with silenced():
         assert bounded.model.predict(rows)[:, 0].tolist() == [0.5, 0.25, 0.5, 1.0]
@@ -114,7 +114,7 @@ def test_a_model_that_cannot_answer_a_public_row_says_so() -> None:
         raise RuntimeError("always")
 
     with pytest.raises(RuntimeError, match="always"):
-        BoundedModel.of(wrap(broken, outputs=Box(0, 1), digest="broken"), SCHEMA)
+        BoundedModel.from_model(wrap(broken, outputs=Box(0, 1), digest="broken"), SCHEMA)
 
 
 def test_declared_sets() -> None:

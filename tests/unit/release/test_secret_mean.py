@@ -10,9 +10,9 @@ import pytest
 
 from tests.contract.releases import PEOPLE
 from tests.unit.federation.secret_toys import Falling
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.release.test_federated import explained, promise
 from tests.unit.release.test_importance import importance
-from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.federation import (
@@ -25,9 +25,9 @@ from voile.federation import (
 )
 from voile.federation.chain import digest_of_shown, link_before
 from voile.federation.round_protocol import Agreed, RoundCall
+from voile.federation.secure_aggregation import ActiveServer, AttemptsInMemory
 from voile.release import FederatedAggregate, SecretMean, Silo, statement_of
 from voile.release.secret_mean import STAGE
-from voile.secure_aggregation import ActiveServer, AttemptsInMemory
 
 NAMES = ("east", "north", "south", "west")
 VALUES = {"east": 0.3, "north": -0.2, "south": 0.5, "west": 0.05}

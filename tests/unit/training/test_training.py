@@ -168,7 +168,7 @@ def test_both_distances_are_smallest_at_the_mean_of_the_targets(
     chance = np.random.default_rng(0).random((64, 1), dtype=np.float32)
     targets = np.concatenate([chance, 1 - chance], axis=1)
     logits = np.zeros((1, 2), dtype=np.float32)
-    move = Adam(0.05).over(logits)
+    move = Adam(0.05).bind(logits)
     for step in range(2_000):
         slopes = distance.slopes(head, np.repeat(logits, 64, axis=0), targets)
         move(slopes.mean(axis=0, keepdims=True), one_cycle(step, 2_000, 1.0))

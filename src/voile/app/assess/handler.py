@@ -4,21 +4,78 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from voile.app.assess.members import MembersAttack
+from voile.app.artefact import Artefact, load_artefact
 from voile.app.assess.members_count import MembersCounting
 from voile.app.assess.run import Assessment, assess_subject
 from voile.app.assess.subjects import find_subject
 from voile.app.assessment_file import find_assessment
 from voile.app.calls import Context
 from voile.app.commands.assess import Assess
-from voile.attacks.members_count import MembersCount
+from voile.app.explain.rows import read_records
+from voile.assess.findings import MembersFinding
+from voile.assess.members_count import MembersCount, advantage_of, losses
+from voile.core.errors import Refused
 from voile.core.one_thread import one_thread
+from voile.pipelines.tables import TableRecords
+from voile.release.silence import silenced
 
-_KEPT: Final = (
-    "findings are kept once they are on record, and nothing of an unfinished assessment is"
-)
+# --- Membership of training rows, for the custodian who holds them, and for nobody else ----------
+# What is found is about members: it goes to `evaluation-not-for-release/` and nowhere else.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MembersAttack:
+    """Rows that a model was trained on and rows that it was not, to be told apart by its losses.
+
+    Whatever stands in a row, an attack raises nothing, warns of nothing and returns nothing.
+    """
+
+    artefact: Artefact
+    members: TableRecords
+    others: TableRecords
+
+    @classmethod
+    def read(cls, artefact: Path, members: Path, others: Path) -> Self:
+        """Read all of it; what is wrong with the files is told now, and not after the attack.
+
+        Args:
+            artefact: of a federation that trained the model.
+            members: rows that it was trained on; protected.
+            others: rows that it was not trained on, of the same kind.
+        """
+        opened = load_artefact(artefact)
+        if members.resolve() == others.resolve():
+            raise Refused(f"{members}: the same file cannot be both --members and --others")
+        inside, outside = (
+            read_records(opened.schema, path).readable() for path in (members, others)
+        )
+        MembersFinding.check_place(_place(opened))
+        return cls(opened, inside, outside)
+
+    def run(self) -> Path:
+        """Says where it wrote what was found, and nothing about it."""
+        with silenced():
+            inside, outside = (
+                losses(self.artefact.network, part) for part in (self.members, self.others)
+            )
+            figures: dict[str, float] = {"members": len(inside), "others": len(outside)}
+            if len(inside) and len(outside):
+                figures |= advantage_of(-inside, -outside)
+        finding = MembersFinding("membership by outputs", self.artefact.name, figures)
+        return finding.write(_place(self.artefact))
+
+
+def _place(artefact: Artefact) -> Path:
+    """The folder of the run."""
+    return artefact.folder.absolute().parent
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+_KEPT: Final = "findings that are on record are kept; an unfinished assessment is not"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +106,7 @@ def assess(command: Assess, context: Context) -> AssessResult:
     if command.count_members is not None and others is not None:
         counting = MembersCounting.read(command.subject, command.count_members, others)
     counted = None if counting is None else _count(counting, command, context)
-    claims = len(subject.rehearsals)
+    claims = len(subject.trials)
     context.say(f"{claims} claims, at most {command.minutes:g} minutes, on invented records")
     with one_thread(), context.interruptible(kept=_KEPT):
         found = assess_subject(subject, seconds=60 * command.minutes, seen=context.watch)

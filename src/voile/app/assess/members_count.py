@@ -11,24 +11,23 @@ import io
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from voile.app.artefact import Artefact, load_artefact
-from voile.app.assess.copied_rows import find_copied_rows
 from voile.app.explain import ReleaseService
 from voile.app.explain.files import RECEIPT
 from voile.app.federate.agreement import SERVER
 from voile.app.federate.books import caller_of, purpose_of
 from voile.app.federate.config import NodeFile
-from voile.app.federate.files import NODE_FILE, beside, open_records, read_party
+from voile.app.federate.files import NODE_FILE, open_records, read_beside, read_party
 from voile.app.federate.party import Party
 from voile.app.report import check_log
-from voile.attacks.findings import MembersFinding
-from voile.attacks.members_count import (
+from voile.assess.findings import MembersFinding
+from voile.assess.members_count import (
     MembersCount,
     OpenThreshold,
     PrivateMembersCount,
@@ -37,7 +36,10 @@ from voile.attacks.members_count import (
 from voile.core.atomic_file import check_output, replace_file
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.input_file import read_file
+from voile.core.schema import Schema
+from voile.datasets.tables import read_protected_table
 from voile.federation import digest_of_arrays
+from voile.pipelines.tables import TableRecords
 from voile.privacy.events import from_dict
 from voile.records.audit_log import FederationRoundRecord, decode_record, record_lines
 from voile.records.audit_log.publishing import RECORDS_FILE
@@ -45,6 +47,53 @@ from voile.records.ledger import recent_charges
 from voile.records.ledger.event_text import event_text
 from voile.records.storage import Reader
 from voile.records.vault import Place, Vault, open_vault_at
+from voile.release.silence import silenced
+
+# --- Are rows that nobody is said to protect copies of a party's own? For the party's eyes only --
+# The answer depends on protected rows. So it refuses nothing and changes no text, status or
+# released file: it is a `MembersFinding`, written to one folder whatever it says.
+
+
+def find_copied_rows(schema: Schema, dataset: str, members: Path, others: Path) -> MembersFinding:
+    """How many other rows are rows of the party too, by digests of whole rows.
+
+    As read, by features and label: that also finds a copy in another file format or column order.
+    As written, by the cells of all columns that both files have. Of few categories many rows are
+    alike by chance: how often other rows are like each other tells how many to expect. A copy of
+    which a value in each row was changed is not found.
+    """
+    with silenced():
+        tables = [read_protected_table(path) for path in (members, others)]
+        both = [name for name in tables[0] if name in tables[1]]
+        own_written, written = (_digests(zip(*(t[n] for n in both), strict=True)) for t in tables)
+        own_read, read = (_as_read(TableRecords.read(schema, table)) for table in tables)
+        times = Counter(read)
+        figures: dict[str, float] = {
+            "other rows": len(written),
+            "other rows that are the party's, as written": _found(written, own_written),
+            "other rows that are the party's, as read": _found(read, own_read),
+            "other rows that are like another of them, as read": sum(times[d] > 1 for d in read),
+        }
+    return MembersFinding("copied rows", dataset, figures)
+
+
+def _found(rows: list[bytes], own: list[bytes]) -> int:
+    known = set(own)
+    return sum(row in known for row in rows)
+
+
+def _as_read(records: TableRecords) -> list[bytes]:
+    readable = records.readable()
+    return _digests(zip(readable.rows.tolist(), readable.labels.tolist(), strict=True))
+
+
+def _digests(rows: Iterable[tuple[Any, ...]]) -> list[bytes]:
+    texts = ("\0".join(map(str, row)) for row in rows)
+    return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 FIGURE: Final = "members-count.txt"
 
@@ -77,14 +126,14 @@ class MembersCounting:
         opened = load_artefact(artefact)
         if opened.settings.get("members_count") is None:
             raise Refused(
-                f"{artefact}: its agreement reserves nothing for a count of members; say "
-                "`members_count = 0.1` in [privacy] of federation.toml before a federation is run"
+                f"{artefact}: its agreement reserves no budget to count members. Set "
+                "`members_count = 0.1` under [privacy] in federation.toml before you train"
             )
         party = read_party(opened.schema, node, apart_from=others)
         threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
         check_model(opened)
         copied = find_copied_rows(
-            opened.schema, opened.name, beside(node / NODE_FILE, NodeFile).data, others
+            opened.schema, opened.name, read_beside(node / NODE_FILE, NodeFile).data, others
         )
         found = cls(opened, party, threshold, copied)
         found._check_place()
@@ -98,7 +147,7 @@ class MembersCounting:
         rows = self.artefact.history
         names = {row.account for row in rows if row.client == self.party.name and row.account}
         if len(names) != 1:
-            raise Refused(f"{self.artefact.folder}: {self.party.name!r} took no part in it")
+            raise Refused(f"{self.artefact.folder}: {self.party.name!r} did not take part")
         return names.pop()
 
     @property
@@ -124,8 +173,8 @@ class MembersCounting:
                 )
             except BudgetExceeded as spent:
                 raise BudgetExceeded(
-                    f"{self.party.name!r} has counted its members before, over another threshold, "
-                    f"and may do so once: {spent}",
+                    f"{self.party.name!r} has already counted its members with another threshold, "
+                    f"and may count only once: {spent}",
                     remaining=spent.remaining,
                     requested=spent.requested,
                 ) from spent
@@ -142,8 +191,8 @@ class MembersCounting:
         named = json.dumps(self.artefact.name, ensure_ascii=False).encode()
         if self.path.exists() and named not in read_file(self.path):
             raise InvalidInput(
-                f"{self.path}: holds something else than a count of {self.artefact.name!r}, and is "
-                "not overwritten; move it away"
+                f"{self.path}: exists and is not a count of {self.artefact.name!r}; move it away "
+                "first"
             )
 
     @contextmanager
@@ -156,8 +205,8 @@ class MembersCounting:
         declared, found = self.artefact.settings["clients"][self.party.name], self.party.records
         if declared != len(found):
             raise Refused(
-                f"{self.party.name!r} has trained on {declared} rows and has {len(found)}: these "
-                "are not the members"
+                f"{self.party.name!r} trained on {declared} rows and now has {len(found)}: pass "
+                "the rows it was trained on"
             )
         return PrivateMembersCount(
             protected=vault.account(self.account).protected,
@@ -185,8 +234,8 @@ class MembersCounting:
         paid = Counter((each.purpose, each.event) for each in charges if each.caller == caller)
         if not said or not said <= paid:
             raise Refused(
-                f"{self.party.folder}: the account {self.account!r} was not charged with what "
-                f"{self.artefact.folder} says it was: the model may tell what nobody paid for"
+                f"{self.party.folder}: account {self.account!r} was not charged as "
+                f"{self.artefact.folder} states: the model may reveal what was never paid for"
             )
         relation = vault.ledger.account(t, self.account).protected.relation
         wanted = count_event(self.artefact.settings["members_count"], relation)

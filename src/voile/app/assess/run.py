@@ -16,7 +16,7 @@ from voile.app.assessment_file import (
     check_place,
     write_assessment,
 )
-from voile.attacks.assessment import Assessed, Seen, Verdict, assess
+from voile.assess.assessment import AssessedClaim, AssessmentProgress, Verdict, assess
 from voile.core.errors import InvalidInput
 from voile.privacy.events import to_dict
 from voile.records.audit_log import EventsAssessmentRecord
@@ -40,24 +40,26 @@ class Assessment:
 
     subject: Subject
     verdict: Verdict
-    events: tuple[Assessed, ...]
+    events: tuple[AssessedClaim, ...]
     path: Path
     record: int | None
 
 
-def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda _: None) -> Assessment:
+def assess_subject(
+    subject: Subject, *, seconds: float, seen: AssessmentProgress = lambda _: None
+) -> Assessment:
     """Try to refute everything that is charged there.
 
     Nothing that this tells, nor how long it takes, depends on anybody's rows.
     """
-    if not subject.rehearsals:
+    if not subject.trials:
         reasons = "; ".join(subject.left_out) or "nothing is charged there"
-        raise InvalidInput(f"{subject.name}: there is no claim to refute: {reasons}")
+        raise InvalidInput(f"{subject.name}: nothing to assess: {reasons}")
     check_place(subject.folder)
     if subject.books is not None:
         with open_vault_at(subject.books, signing=None):
             pass  # a log that cannot be told is noticed now, and not after the attack
-    found = assess(subject.rehearsals, seconds=seconds, seen=seen)
+    found = assess(subject.trials, seconds=seconds, seen=seen)
     verdict = min((each.verdict for each in found), key=_WORST.index)
     content, record = _recorded(subject, found, verdict)
     path = write_assessment(content, subject.folder)
@@ -65,7 +67,7 @@ def assess_subject(subject: Subject, *, seconds: float, seen: Seen = lambda _: N
 
 
 def _recorded(
-    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict
+    subject: Subject, found: tuple[AssessedClaim, ...], verdict: Verdict
 ) -> tuple[bytes, int | None]:
     """What the file holds, and the record that holds its digest: the file says which that is."""
     if subject.books is None:
@@ -82,7 +84,7 @@ def _recorded(
 
 
 def _file(
-    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict, record: int | None
+    subject: Subject, found: tuple[AssessedClaim, ...], verdict: Verdict, record: int | None
 ) -> AssessmentFile:
     events = [
         AssessedEvent(
@@ -106,7 +108,7 @@ def _file(
 
 
 def _record(
-    subject: Subject, found: tuple[Assessed, ...], verdict: Verdict, content: bytes
+    subject: Subject, found: tuple[AssessedClaim, ...], verdict: Verdict, content: bytes
 ) -> EventsAssessmentRecord:
     largest = max(each.e_value / each.threshold for each in found)
     return EventsAssessmentRecord(

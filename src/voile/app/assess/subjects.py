@@ -1,19 +1,17 @@
-"""What is charged somewhere, as rehearsals."""
+"""What is charged somewhere, as trials."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from voile.app.artefact import Artefact, is_artefact, load_artefact
-from voile.app.assess.charged_records import (
-    charged_terms,
-    one_row,
-    rehearse_terms,
-)
 from voile.app.explain.assessed import same_price
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
@@ -23,29 +21,243 @@ from voile.app.recommend.artefact import load_recommender
 from voile.app.trained_model import FOLDER as TRAINED_MODEL
 from voile.app.trained_model import load_trained_model
 from voile.app.workspace.file import books_beside
-from voile.attacks.attribute_canaries import rehearse_attributes
-from voile.attacks.claims import UNCHARGED, charge_beside
-from voile.attacks.count_rehearsal import rehearse_count
-from voile.attacks.figure_rehearsals import rehearse_own_rows
-from voile.attacks.moment_rehearsals import invented_moments
-from voile.attacks.rehearsal import Rehearsal
-from voile.attacks.release_rehearsals import rehearse_release
-from voile.attacks.statistics_rehearsals import invented_statistics
-from voile.attacks.training_canaries import CanaryObjective, rehearse_stage
+from voile.assess.attribute_canaries import attribute_trial
+from voile.assess.claims import UNCHARGED, charge_beside
+from voile.assess.count_trials import count_trial
+from voile.assess.figure_trials import invented_rate, own_rows_trial
+from voile.assess.release_trials import release_trial
+from voile.assess.statistics_trials import invented_share, invented_statistics
+from voile.assess.training_canaries import CanaryObjective, stage_trial
+from voile.assess.trial import AuditTrial
+from voile.assess.user_trials import invented_labels, invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
-from voile.core.guarantee import Relation, RowPart
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
+from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.federation.history import event_as_text
 from voile.federation.task import Task
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.shapley_guided_noise.plan import GuidedTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
-from voile.privacy.events import Gaussian, PoissonSampled, Repeated, from_dict
-from voile.records.vault import WORKSPACE, Place
+from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
+from voile.privacy.events import (
+    Gaussian,
+    Laplace,
+    Parallel,
+    PoissonSampled,
+    PrivacyEvent,
+    PureDp,
+    Repeated,
+    Zcdp,
+    from_dict,
+)
+from voile.privacy.sensitivity import Norm, Sensitivity
+from voile.recommenders import LabelImportance, NoisyProfileOfUser, TopLabelsOfUser
+from voile.recommenders.kinds import HistoryNetwork
+from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.ledger.event_text import event_from
+from voile.records.storage import Reader
+from voile.records.vault import WORKSPACE, Place, Vault, open_vault_at
+from voile.release import PUBLIC, NoisyValues, PrivateClusters, PrivateHistograms
 from voile.release.charged import ChargedRelease
 from voile.training.private.attributes import AttributeSteps
 
+# --- What stands on record as charged, as trials: releases that no file names --------------------
+# A record names the kind of a release in words, what was charged, and how neighbours differ. That
+# is enough to build such a release on invented records. Schemas, labels and models do not stand
+# there, and an event does not depend on them.
+
+
+_AT_A_TIME: Final = 1000
+_DELTA: Final = 1e-6
+_LABELS: Final = 4
+_SCHEMA: Final = Schema(
+    "invented",
+    (
+        Feature("first", Numbers(0.0, 1.0)),
+        Feature("second", Numbers(0, 9, whole=True)),
+        Feature("third", Categories(("a", "b", "c"))),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ChargedTerms:
+    """What records of one kind have in common: those that say the same are one claim.
+
+    Args:
+        what: how the record names the kind; without model and number.
+        event: of one row.
+        unit, relation: how neighbours differ.
+        choice: of names, how many out of how many.
+    """
+
+    what: str
+    event: PrivacyEvent
+    unit: str
+    relation: str
+    choice: tuple[int, int] | None = None
+
+    @property
+    def protected(self) -> Protected:
+        unit = ProtectedUnit(self.unit)
+        columns = ("private",) if unit is ProtectedUnit.COLUMNS else ()
+        return Protected(unit, Relation(self.relation), "invented", columns)
+
+    @property
+    def price(self) -> dict[str, Any]:
+        """Of a release that costs the event."""
+        match self.event:
+            case Gaussian(multiplier):
+                return {"epsilon": gaussian_epsilon(multiplier, _DELTA), "delta": _DELTA}
+            case Zcdp(rho):
+                return {"epsilon": zcdp_to_epsilon(rho, _DELTA), "delta": _DELTA}
+            case Laplace(multiplier):
+                return {"epsilon": 1 / multiplier, "delta": 0.0}
+            case PureDp(epsilon):
+                return {"epsilon": epsilon}
+        raise InvalidInput(f"{self.event} is not the price of a release that is known here")
+
+
+def charged_terms(books: Place) -> tuple[tuple[ChargedTerms, ...], tuple[str, ...]]:
+    """What was charged as a release, each claim once; and subjects whose event is not on record."""
+    found: dict[ChargedTerms, None] = {}
+    unread: dict[str, None] = {}
+    with open_vault_at(books, signing=None) as vault:
+        for record in _releases(vault):
+            if record.event is None or record.event.startswith("sha256:"):
+                unread[_kind(record.subject)] = None
+            else:
+                found[_terms(record, record.event)] = None
+    return tuple(found), tuple(unread)
+
+
+def _releases(vault: Vault) -> Iterator[ReleaseRecord]:
+    first, page = 0, True
+    while page:
+
+        def read(t: Reader, first: int = first) -> Sequence[bytes]:
+            return vault.log.records(t, first=first, limit=_AT_A_TIME)
+
+        contents = vault.storage.read_snapshot(read)
+        decoded = map(decode_record, contents)
+        yield from (each for each in decoded if isinstance(each, ReleaseRecord))
+        first, page = first + len(contents), bool(contents)
+
+
+def _terms(record: ReleaseRecord, event: str) -> ChargedTerms:
+    said = re.match(r"subset selection of (\d+) out of (\d+)", record.mechanism)
+    choice = (int(said[1]), int(said[2])) if said else None
+    return ChargedTerms(
+        _kind(record.subject), one_row(event_from(event)), record.unit, record.relation, choice
+    )
+
+
+def _kind(subject: str) -> str:
+    return re.sub(r" of \d+ rows|at most \d+ ", "", subject.partition(", model ")[0]).strip()
+
+
+def one_row(event: PrivacyEvent) -> PrivacyEvent:
+    """Of one explained row, or one part: what a claim is about."""
+    match event:
+        case Repeated(inner) if isinstance(inner, Gaussian):
+            return inner
+        case Parallel(events):
+            return one_row(events[0])
+    return event
+
+
+def terms_trial(terms: ChargedTerms) -> AuditTrial | None:
+    """None for kinds that a record does not tell enough about."""
+    build = next((made for words, made in _KINDS.items() if re.match(words, terms.what)), None)
+    if build is None:
+        return None
+    try:
+        release = build(terms)
+    except (InvalidInput, ValueError):
+        return None
+    return release_trial(f"{terms.what} (on record)", release, terms.event)
+
+
+# --- kinds ----------------------------------------------------------------------------------------
+
+
+def _synthetic(terms: ChargedTerms) -> ChargedRelease:
+    return PrivateHistograms(
+        _SCHEMA.null_row[np.newaxis], _SCHEMA, protected=terms.protected, size=50, **terms.price
+    )
+
+
+def _clusters(terms: ChargedTerms) -> ChargedRelease:
+    return PrivateClusters(
+        _SCHEMA.null_row[np.newaxis], _SCHEMA, protected=terms.protected, count=2, **terms.price
+    )
+
+
+def _rate(terms: ChargedTerms) -> ChargedRelease:
+    if not isinstance(terms.event, Gaussian):
+        raise InvalidInput(f"{terms.event} is not the price of a rate")
+    return invented_rate(
+        terms.protected, noise_multiplier=terms.event.noise_multiplier, delta=_DELTA
+    )
+
+
+def _statistics(terms: ChargedTerms) -> ChargedRelease:
+    if not isinstance(terms.event, Zcdp):
+        raise InvalidInput(f"{terms.event} is not the price of private statistics")
+    return invented_share(terms.what, terms.protected.relation, terms.event.rho, delta=_DELTA)
+
+
+def _declared(terms: ChargedTerms) -> ChargedRelease:
+    protected = terms.protected
+    norm = Norm.L1 if isinstance(terms.event, Laplace) else Norm.L2
+    declared = Sensitivity(value=1.0, norm=norm, unit=protected.unit, relation=protected.relation)
+    return NoisyValues(
+        declared,
+        protected=protected,
+        feature_names=("value",),
+        name="invented",
+        model="invented",
+        **terms.price,
+    )
+
+
+def _about_users(kind: Any, **more: Any) -> Callable[[ChargedTerms], ChargedRelease]:
+    def build(terms: ChargedTerms) -> ChargedRelease:
+        chosen = terms.choice or (1, _LABELS)
+        named = {"k": chosen[0]} if kind is TopLabelsOfUser else {}
+        made: ChargedRelease = kind(
+            invented_labels(chosen[1]),
+            protected=terms.protected,
+            origins=[PUBLIC],
+            model="invented",
+            **terms.price,
+            **named,
+            **more,
+        )
+        return made
+
+    return build
+
+
+_KINDS: Final[Mapping[str, Callable[[ChargedTerms], ChargedRelease]]] = {
+    "synthetic background": _synthetic,
+    "clusters of features": _clusters,
+    "contribution rate": _rate,
+    "(fine tables|centred moments|calibration table)$": _statistics,
+    "importance of .* of the history$": _about_users(LabelImportance, users=2),
+    "noisy .* of the history$": _about_users(NoisyProfileOfUser),
+    "top .* of the history$": _about_users(TopLabelsOfUser),
+    "noisy ": _declared,
+}
+"""How a subject on record begins, and what is built from its terms; of two that fit, the first."""
+
+
+# --------------------------------------------------------------------------------------------------
+
+
 GUIDED: Final = "shapley-guided noise"
 """The pipeline in which declared columns are protected, each party at a level of its own."""
+NETWORK_OF_USERS: Final = "training of the network: users in its steps are not audited"
 NO_BOOKS: Final = "what was told about users to others: there are no books beside the recommender"
 POPULATION: Final = 1_000
 """Records that a population is taken to have where a noise level is stated and no epsilon."""
@@ -57,14 +269,14 @@ class Subject:
 
     Args:
         name: for the record.
-        rehearsals: of every stage and release that is charged.
-        left_out: what is charged and cannot be rehearsed, and why.
+        trials: of every stage and release that is charged.
+        left_out: what is charged and cannot be audited, and why.
         folder: where findings are written.
         books: whose log is told; None if there is none.
     """
 
     name: str
-    rehearsals: tuple[Rehearsal, ...]
+    trials: tuple[AuditTrial, ...]
     left_out: tuple[str, ...]
     folder: Path
     books: Place | None
@@ -94,7 +306,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
     for row in artefact.history:
         if row.outcome.counts:
             charged.setdefault(row.stage, set()).add(row.event)
-    found: list[Rehearsal] = []
+    found: list[AuditTrial] = []
     for stage, facts in settings["training"].items():
         task = _recorded_task(stage, facts, Relation(settings["relation"]))
         mine = charged.get(stage, set())
@@ -103,7 +315,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
         elif mine - {event_as_text(task.cost(1))}:
             raise _contradiction(artefact.folder, stage)
         else:
-            found.append(rehearse_stage(stage, task, delta=delta))
+            found.append(stage_trial(stage, task, delta=delta))
     found += _count(settings.get("members_count"), Relation(settings["relation"]), delta)
     books = books_beside(artefact.folder.absolute().parent)
     return Subject(artefact.name, tuple(found), (), artefact.folder, books)
@@ -111,7 +323,7 @@ def _of_artefact(artefact: Artefact) -> Subject:
 
 def _recorded_levels(
     artefact: Artefact, stage: str, task: NetworkTask, charged: set[str]
-) -> list[Rehearsal]:
+) -> list[AuditTrial]:
     """Each party was charged at the level that it declared; otherwise all were trained alike."""
     found, delta = [], artefact.settings["promised"]["delta"]
     for text in sorted(charged):
@@ -125,7 +337,7 @@ def _recorded_levels(
             raise _contradiction(artefact.folder, stage)
         name = f"{stage}, noise {noise:.3g}" if len(charged) > 1 else stage
         privacy = AttributeSteps(difference=steps)
-        found.append(rehearse_attributes(name, privacy, event, delta=delta))
+        found.append(attribute_trial(name, privacy, event, delta=delta))
     return found
 
 
@@ -149,7 +361,7 @@ def _recorded_task(stage: str, facts: dict[str, Any], relation: Relation) -> Net
         return NetworkTask(CanaryObjective(1, 1), training, noise, relation)
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(
-            f"the artefact does not say how {stage!r} was trained in a way that can be rehearsed; "
+            f"the artefact does not say how {stage!r} was trained in a way that can be audited; "
             f"assess the {FEDERATION_FILE} that it was made from"
         ) from error
 
@@ -161,48 +373,50 @@ def _of_agreement(path: Path) -> Subject:
         levels = (stage.task, *stage.personal.values())
         tasks = {event_as_text(task.cost(1)): task for task in levels}
         for task in tasks.values():
-            rehearsals = _of_task(stage.name, task, agreement.delta)
-            found += rehearsals
-            if not rehearsals:
-                left_out.append(f"{stage.name}: {type(task).__name__} has no rehearsal")
+            trials = _of_task(stage.name, task, agreement.delta)
+            found += trials
+            if not trials:
+                left_out.append(f"{stage.name}: {type(task).__name__} has no trial")
     relation = agreement.protected.relation
     found += _count(agreement.members_count, relation, agreement.delta)
     folder = path.absolute().parent
     return Subject(agreement.name, tuple(found), tuple(left_out), folder, None)
 
 
-def _count(epsilon: float | None, relation: Relation, delta: float) -> list[Rehearsal]:
+def _count(epsilon: float | None, relation: Relation, delta: float) -> list[AuditTrial]:
     """The count of members that every party may release, where one was agreed on."""
-    return [] if epsilon is None else [rehearse_count(epsilon, relation, delta=delta)]
+    return [] if epsilon is None else [count_trial(epsilon, relation, delta=delta)]
 
 
-def _of_task(stage: str, task: Task, delta: float) -> list[Rehearsal]:
+def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
     """Of all parts of a task, each against its part of what a participation is charged."""
     charged = task.cost(1) or UNCHARGED
     if isinstance(task, GuidedTask):
         name = f"{stage}, noise {task.noise_multiplier:.3g}"
-        return [rehearse_attributes(name, task.steps(1), charged, delta=delta)]
+        return [attribute_trial(name, task.steps(1), charged, delta=delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, NetworkTask):
-        return [rehearse_stage(stage, inner, charged, delta=delta)]
+        return [stage_trial(stage, inner, charged, delta=delta)]
     if not isinstance(inner, LocalTraining):
         return []
     training = inner.network.cost(1)
     if inner.own_rows is None or training is None:
-        return [rehearse_stage(stage, inner.network, charged, delta=delta)]
+        return [stage_trial(stage, inner.network, charged, delta=delta)]
     for_training = charge_beside(charged, training, inner.own_rows.event)
     name = f"{stage}, importance and accuracy"
     return [
-        rehearse_stage(stage, inner.network, for_training, delta=delta),
-        rehearse_own_rows(name, inner, charged, delta=delta),
+        stage_trial(stage, inner.network, for_training, delta=delta),
+        own_rows_trial(name, inner, charged, delta=delta),
     ]
 
 
 def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
     spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
-    found = [rehearse_release(each.name, each) for each in spent]
-    return _beside_books(moments.guarantee.protected.dataset, found, folder, NO_BOOKS)
+    is_network = isinstance(moments, HistoryNetwork)
+    found = [release_trial(each.name, each) for each in (spent[:1] if is_network else spent)]
+    name, left_out = moments.guarantee.protected.dataset, [NETWORK_OF_USERS] * is_network
+    return _beside_books(name, found, folder, left_out, without_books=[NO_BOOKS])
 
 
 def _of_trained_model(folder: Path) -> Subject:
@@ -211,22 +425,27 @@ def _of_trained_model(folder: Path) -> Subject:
     budget, promised = trained.budget, trained.guarantee
     spent = invented_statistics(budget.relation, budget.rho, delta=promised.delta)
     pairs = zip(spent, trained.events, strict=True)
-    found = [rehearse_release(each.name, each, event) for each, event in pairs]
+    found = [release_trial(each.name, each, event) for each, event in pairs]
     return _beside_books(promised.protected.dataset, found, folder)
 
 
 def _beside_books(
-    name: str, found: Sequence[Rehearsal], folder: Path, *without_books: str
+    name: str,
+    found: Sequence[AuditTrial],
+    folder: Path,
+    left_out: Sequence[str] = (),
+    *,
+    without_books: Sequence[str] = (),
 ) -> Subject:
     """With what else stands on record, where there are books beside the folder."""
     beside = folder.absolute().parent
     books = books_beside(beside) or _usual_books(beside)
-    more, left_out = ([], list(without_books)) if books is None else _on_record(books, found)
-    return Subject(name, (*found, *more), tuple(left_out), folder, books)
+    more, others = ([], without_books) if books is None else _on_record(books, found)
+    return Subject(name, (*found, *more), (*left_out, *others), folder, books)
 
 
-def _on_record(books: Place, known: Sequence[Rehearsal]) -> tuple[list[Rehearsal], list[str]]:
-    """What was charged besides, and what of it cannot be rehearsed."""
+def _on_record(books: Place, known: Sequence[AuditTrial]) -> tuple[list[AuditTrial], list[str]]:
+    """What was charged besides, and what of it cannot be audited."""
     terms, unread = charged_terms(books)
     found, left_out = [], [f"{what}, on record: its event is not" for what in unread]
     claims = [one_row(each.event) for each in known]
@@ -234,11 +453,11 @@ def _on_record(books: Place, known: Sequence[Rehearsal]) -> tuple[list[Rehearsal
     for each in terms:
         if (each.what, each.event) in named:
             continue
-        rehearsal = rehearse_terms(each)
-        if rehearsal is not None:
-            found.append(rehearsal)
+        trial = terms_trial(each)
+        if trial is not None:
+            found.append(trial)
         elif not any(same_price(each.event, claim) for claim in claims):
-            left_out.append(f"{each.what}, on record: charged on other terms than are rehearsed")
+            left_out.append(f"{each.what}, on record: charged on other terms than are audited")
     return found, list(dict.fromkeys(left_out))
 
 
@@ -250,7 +469,7 @@ def _of_workspace(path: Path) -> Subject:
             if release is None:
                 continue
             try:
-                found.append(rehearse_release(name, release))
+                found.append(release_trial(name, release))
             except Refused as refused:
                 left_out.append(f"{name}: {refused}")
         file = workspace.file
@@ -275,5 +494,5 @@ def _usual_books(folder: Path) -> Place | None:
 
 def events_of(subject: Subject) -> bytes:
     """All events in one text, for a digest."""
-    listed = [(each.name, event_as_text(each.event)) for each in subject.rehearsals]
+    listed = [(each.name, event_as_text(each.event)) for each in subject.trials]
     return json.dumps(sorted(listed)).encode()

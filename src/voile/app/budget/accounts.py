@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from voile.records.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
-from voile.records.ledger import Done, Ledger, Opening
-from voile.records.ledger.sums import written
+from voile.records.ledger import AccountChange, Ledger, Opening
+from voile.records.ledger.event_text import written
 from voile.records.storage import Storage, Transaction
 
 
@@ -16,7 +16,7 @@ def open_budget(
     *,
     caller: str,
     again: bool = False,
-) -> Done:
+) -> AccountChange:
     """Open an account; the log says so in the same transaction.
 
     Args:
@@ -24,7 +24,7 @@ def open_budget(
     """
     act = ledger.reopen if again else ledger.open
 
-    def command(t: Transaction) -> Done:
+    def command(t: Transaction) -> AccountChange:
         done = act(t, opening, caller=caller)
         log.append(t, opened_record(done))
         return done
@@ -34,10 +34,10 @@ def open_budget(
 
 def renew_budget(
     storage: Storage, ledger: Ledger, log: AuditLog, account: str, *, reason: str, caller: str
-) -> Done:
+) -> AccountChange:
     """Start a new period for an account and all below it, on record, with the reason."""
 
-    def command(t: Transaction) -> Done:
+    def command(t: Transaction) -> AccountChange:
         done = ledger.renew(t, account, reason=reason, caller=caller)
         record = BudgetRenewedRecord(
             time=int(done.time),
@@ -54,7 +54,7 @@ def renew_budget(
     return storage.submit(command)
 
 
-def opened_record(done: Done) -> BudgetOpenedRecord:
+def opened_record(done: AccountChange) -> BudgetOpenedRecord:
     """What the log says about an opening."""
     account = done.account
     return BudgetOpenedRecord(

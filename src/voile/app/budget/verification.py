@@ -41,7 +41,7 @@ from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.kept import signed_checkpoint
 from voile.records.audit_log.notes import BadSignature, Checkpoint, Note
 from voile.records.audit_log.publishing import check_stored
-from voile.records.audit_log.witness_client import Answered, Inquiry, collect
+from voile.records.audit_log.witness_client import Answered, CosignRequest, collect
 from voile.records.ledger import Ledger, ReplayKey
 from voile.records.storage import Reader, Storage
 
@@ -220,7 +220,7 @@ def _witnesses(storage: Storage, log: AuditLog, evidence: Evidence) -> str:
         return storage.submit(lambda t: log.consistency_proof(t, old_size, head.size))
 
     rules = replace(evidence.policy, threshold=0)  # every answer counts here, not their number
-    inquiry = Inquiry(note, checkpoint, 0, prove, rules)
+    inquiry = CosignRequest(note, checkpoint, 0, prove, rules)
     _, answers = collect(inquiry, evidence.witnesses)
     said = "; ".join(map(str, answers))
     against = (Answered.AHEAD, Answered.CONTRADICTED, Answered.REFUSED)

@@ -11,7 +11,7 @@ from voile.app.commands.fields import Command, custodian_field
 
 
 class Assess(Command):
-    """Rehearse everything that is charged on invented records, and try to refute the claims.
+    """Attack every charged release on invented records, and try to refute its privacy claim.
 
     >>> Assess(subject="output/artefact", minutes=10).count_members is None
     True
@@ -24,33 +24,35 @@ class Assess(Command):
         metavar="ARTEFACT|WORKSPACE|CONFIG",
     )
     minutes: float = custodian_field(
-        "How long to try, over all that is charged.", default=2.0, ge=0.01, allow_inf_nan=False
+        "Time limit in minutes, for all claims together.", default=2.0, ge=0.01, allow_inf_nan=False
     )
     members: Path | None = custodian_field(
-        "Also attack these rows, which the model of ARTEFACT was trained on. What is found is "
-        "written to evaluation-not-for-release/ and shown nowhere.",
+        "Also attack these rows, which the model of ARTEFACT was trained on. The findings are "
+        "written to evaluation-not-for-release/ and not shown.",
         default=None,
         metavar="FILE",
     )
     others: Path | None = custodian_field(
-        "Rows to compare members with: not trained on, and for --count-members nobody's protected "
-        "rows. voile cannot recognise an edited copy of those.",
+        "Rows to compare members with: not trained on, and for --count-members not protected. "
+        "voile cannot recognise an edited copy of protected rows.",
         default=None,
         metavar="FILE",
     )
     count_members: Path | None = custodian_field(
-        "Also release how many rows of the party in this folder an attacker would take for "
-        "members, with noise: charged to the party's account, where the agreement reserves it "
+        "Also release, with noise, how many rows of the party in this folder an attacker would "
+        "take for members. Charged to the party's account, where the agreement reserves it "
         "(members_count).",
         default=None,
         metavar="NODE",
     )
     caller: str = custodian_field(
-        "Who does this; written down.", default="custodian", option="--by"
+        "Who does this; recorded in the log.", default="custodian", formerly=("--by",)
     )
 
     @model_validator(mode="after")
     def _rows_are_compared(self) -> Self:
         if (self.members is None and self.count_members is None) != (self.others is None):
-            raise ValueError("--members or --count-members are given together with --others")
+            raise ValueError(
+                "--members and --count-members need --others, and --others needs one of them"
+            )
         return self

@@ -9,7 +9,7 @@ from voile.app.commands.fields import Command, LedgerDatabase, SigningFiles, cus
 
 class _Witnesses(Command):
     witnesses: tuple[str, ...] = custodian_field(
-        "A witness to ask instead of the policy's; repeatable.",
+        "Ask this witness instead of those in the policy; repeatable.",
         default=(),
         option="--witness",
         metavar="URL",
@@ -26,9 +26,9 @@ class _Receipt(Command):
 
 
 class StartLog(SigningFiles, LedgerDatabase):
-    """Start a log: its key (made unless the file exists), its tables, its policy file.
+    """Create an audit log: its signing key (unless the file exists), tables and policy.
 
-    A start that was broken off is finished by the same command.
+    If it is interrupted, run the same command again.
     """
 
     origin: str = custodian_field(
@@ -51,51 +51,49 @@ class ShowLog(LedgerDatabase):
 
 
 class ExportLog(LedgerDatabase):
-    """Write all records that the latest checkpoint covers, and the checkpoint, for others to check.
+    """Export the latest checkpoint and all records it covers, so that others can verify them.
 
-    Records are public facts and commitments: the folder holds nothing protected.
+    The folder holds public facts and commitments, and nothing protected.
     """
 
     folder: Path = custodian_field("A new folder.", example="export", option="")
 
 
 class SignCheckpoint(_Witnesses, SigningFiles, LedgerDatabase):
-    """Sign what the log holds, collect cosignatures as the policy asks, and publish it.
+    """Sign the log, collect the cosignatures that the policy requires, and publish a checkpoint.
 
-    With --rotate-to, the new key is recorded in the log and added to the policy file, and this
-    checkpoint is signed with both keys; sign with the new one alone from then on.
+    With --rotate-to, the new key is recorded in the log and added to the policy, and this
+    checkpoint is signed with both keys. Use the new key alone from then on.
 
-    The log must extend the copy beside the key, and the checkpoint in --out if there is one: keep
-    that file away from the database. A database that was set back is noticed here. Exit code 4 if
-    cosignatures are missing: the checkpoint is signed and kept, run it again to collect them.
+    The log must extend the checkpoint next to the key, and the one in --out if it exists. So a
+    database restored from an old backup is noticed; keep --out away from the database. Exit code 4
+    if cosignatures are missing: the checkpoint is kept, run the command again to collect them.
     """
 
     out: Path = custodian_field(
         "Where to write it.", default=Path("checkpoint.txt"), metavar="FILE"
     )
     rotate_to: Path | None = custodian_field(
-        "Go over to this key (made if missing), sign with both.", default=None, metavar="FILE"
+        "Switch to this key (created if missing) and sign with both.", default=None, metavar="FILE"
     )
     reason: str = custodian_field("Why the key is rotated.", default="rotation")
     patience: float = custodian_field("Seconds for all witnesses.", default=10.0, ge=0.1)
 
 
 class AcceptCheckpoint(SigningFiles, LedgerDatabase):
-    """Go on with this database although its pinned checkpoint (audit.checkpoint) is lost.
+    """Continue with this database although its pinned checkpoint (audit.checkpoint) is lost.
 
-    You say that the database is the current one: if it was restored from an older copy, charges
-    are missing from it and the budget is spent twice. It shows how many records there are and of
-    when the last one is, and asks. A pinned checkpoint that is here is never replaced.
+    You confirm that the database is the current one. If it was restored from an older copy, charges
+    are missing and the budget could be spent twice. The command shows the number of records and
+    the time of the last one, and asks. An existing pinned checkpoint is never replaced.
     """
 
-    reason: str = custodian_field(
-        "Why you accept it; written into the log.", example="disk replaced"
-    )
+    reason: str = custodian_field("Reason; recorded in the log.", example="disk replaced")
     sure: bool = custodian_field("Accept without asking.", default=False, option="--yes")
 
 
 class CompleteReceipts(_Witnesses, SigningFiles, LedgerDatabase):
-    """Ask the witnesses again, and write the receipts anew under the checkpoint they cosigned.
+    """Ask the witnesses again, and update the receipts with their cosignatures.
 
     Exit code 4 if cosignatures are still missing.
     """
@@ -106,9 +104,9 @@ class CompleteReceipts(_Witnesses, SigningFiles, LedgerDatabase):
 
 
 class IssueReceipt(_Receipt, SigningFiles, LedgerDatabase):
-    """Write the receipt of an answer again, with what opens it, at any later time.
+    """Write the receipt of an earlier answer again.
 
-    A checkpoint is signed first if none covers the record yet; where the key is not here, run
+    A checkpoint is signed first if none covers the record yet. If the key is not here, run
     `voile audit checkpoint` where it is.
     """
 
@@ -119,7 +117,9 @@ class IssueReceipt(_Receipt, SigningFiles, LedgerDatabase):
         metavar="CHARGE",
     )
     replay_key: Path | None = custodian_field(
-        "Key of questions; replay.key beside DATABASE if not given.", default=None, metavar="FILE"
+        "Key that recognises repeated questions. Default: replay.key next to DATABASE.",
+        default=None,
+        metavar="FILE",
     )
 
 
@@ -137,10 +137,11 @@ class ProveRecord(_Receipt, LedgerDatabase):
 
 
 class VerifyProof(Command):
-    """Check a receipt or an export, offline; exit code 4 if a step fails.
+    """Verify a receipt or an export offline; exit code 4 if a step fails.
 
-    Prints each step: checked, failed, or not checkable with what was handed in. With --rpc, the
-    checkpoint on the chain is read, and --consistency leads to it unless --checkpoint is given.
+    Prints each step: checked, failed, or not checkable with the files given. With --rpc, the
+    checkpoint on the chain is compared too; --consistency then leads to it, unless --checkpoint
+    is given.
     """
 
     proof: Path = custodian_field(
@@ -158,7 +159,7 @@ class VerifyProof(Command):
         "The explanation, as it was saved.", default=None, metavar="FILE"
     )
     checkpoint: Path | None = custodian_field(
-        "A checkpoint you have from elsewhere.", default=None, metavar="FILE"
+        "A checkpoint from another source.", default=None, metavar="FILE"
     )
     consistency: Path | None = custodian_field(
         "Proof between both, from `voile audit prove --from`.", default=None, metavar="FILE"
@@ -174,11 +175,11 @@ class VerifyProof(Command):
 
 
 class AnchorLog(SigningFiles, LedgerDatabase):
-    """Put the latest checkpoint of a log on a chain: its name's digest, size and root, no more.
+    """Anchor the latest checkpoint of a log on a chain: digest of its name, size and root.
 
-    The contract is the one that the policy file names; --deploy makes one and writes its address
-    there. The passphrase of the keystore is asked for, or taken from VOILE_KEYSTORE_PASSPHRASE.
-    What the chain holds already is not sent again: after an error, run the command again.
+    The policy names the contract; --deploy creates one and writes its address there. The command
+    asks for the passphrase of the keystore, or reads it from VOILE_KEYSTORE_PASSPHRASE. After an
+    error, run it again: nothing is sent twice.
     """
 
     rpc: str = custodian_field(
@@ -200,13 +201,11 @@ class AnchorLog(SigningFiles, LedgerDatabase):
     max_fee: float | None = custodian_field(
         "Most to pay per unit of gas.", default=None, metavar="GWEI", ge=0
     )
-    replace: bool = custodian_field(
-        "Take the place of this account's stuck transaction.", default=False
-    )
+    replace: bool = custodian_field("Replace a stuck transaction of this account.", default=False)
 
 
 class ServeWitness(LedgerDatabase):
-    """Cosign checkpoints of other people's logs, as long as they only grow (C2SP tlog-witness).
+    """Run a witness: cosign checkpoints of other logs while they only grow (C2SP tlog-witness).
 
     >>> ServeWitness(database="w.db", policies=["log.toml"]).port
     8765
@@ -216,16 +215,16 @@ class ServeWitness(LedgerDatabase):
         "Policy of a log to watch (its keys); repeatable.", option="--policy", metavar="FILE"
     )
     key: Path = custodian_field("The signing key.", default=Path("witness.key"), metavar="FILE")
-    name: str | None = custodian_field("Make a key with this name.", default=None)
+    name: str | None = custodian_field("Create a key with this name.", default=None)
     host: str = custodian_field("Address to listen on.", default="127.0.0.1")
     port: int = custodian_field("0 takes a free one.", default=8765, ge=0, le=65535)
 
 
 class NewAnchorAccount(Command):
-    """Make an account that pays for anchors: a new key, encrypted with a passphrase.
+    """Create an account that pays for anchors: a new key, encrypted with a passphrase.
 
-    The passphrase is asked for, or taken from VOILE_KEYSTORE_PASSPHRASE. Keystores of other
-    programs (Web3 Secret Storage, version 3) serve as well.
+    The command asks for the passphrase, or reads it from VOILE_KEYSTORE_PASSPHRASE. Keystores of
+    other programs (Web3 Secret Storage, version 3) work too.
     """
 
     keystore: Path = custodian_field(

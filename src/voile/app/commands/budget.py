@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from voile.app.commands.fields import LedgerDatabase, SigningFiles, caller_field, custodian_field
+from voile.app.commands.fields import (
+    LedgerDatabase,
+    RelationKey,
+    SigningFiles,
+    caller_field,
+    custodian_field,
+)
+from voile.core.guarantee import Relation
 
 
 class _Account(LedgerDatabase):
@@ -15,13 +22,13 @@ class _Account(LedgerDatabase):
 
 class _AnyAccount(LedgerDatabase):
     account: str | None = custodian_field(
-        "Only this one and those below.", default=None, option="", metavar="ACCOUNT"
+        "Show only this account and those below it.", default=None, option="", metavar="ACCOUNT"
     )
 
 
 class _Act(SigningFiles):
     caller: str = custodian_field(
-        "Who does this; written down.", default="custodian", option="--by"
+        "Who does this; recorded in the log.", default="custodian", formerly=("--by",)
     )
 
 
@@ -29,55 +36,60 @@ class OpenBudget(_Act, _Account):
     """Open an account: the root of a data set, or one below another account."""
 
     dataset: str = custodian_field("Label of the data set's version.", example="clinic-v1")
-    epsilon: float = custodian_field("The promise.", example=3.0)
-    delta: float = custodian_field("The promise.", example=1e-6)
+    epsilon: float = custodian_field(
+        "The largest epsilon that all releases together may reach.",
+        example=3.0,
+        gt=0,
+        allow_inf_nan=False,
+    )
+    delta: float = custodian_field("The delta that belongs to it.", example=1e-6, ge=0, lt=1)
     unit: str = custodian_field(
         "row, 'explained row', user, client, or 'declared columns of a row'.", default="row"
     )
     columns: tuple[str, ...] = custodian_field(
         "A declared column, for that unit; repeatable.", default=(), option="--column"
     )
-    relation: str = custodian_field(
-        "'blank one', 'replace one' or 'add or remove one'.", default="blank one"
+    relation: RelationKey = custodian_field(
+        "'zero-out', 'replace one' or 'add or remove one'.", default=Relation.BLANK_ONE
     )
-    parent: str | None = custodian_field("The account above; none for a root.", default=None)
-    parallel: bool = custodian_field("Accounts below it concern disjoint records.", default=False)
+    parent: str | None = custodian_field("The account above. Default: none, a root.", default=None)
+    parallel: bool = custodian_field("Accounts below it are about disjoint records.", default=False)
     orders: tuple[float, ...] = custodian_field(
         "Rényi order, for DP-SGD; repeatable.", default=(), option="--order"
     )
     plan: Path | None = custodian_field(
-        "JSON list of events: a plan, no filter.", default=None, metavar="FILE"
+        "JSON list of events: a fixed plan instead of an open budget.", default=None, metavar="FILE"
     )
     shares_rows_with: tuple[str, ...] = custodian_field(
-        "Another version with common rows; repeatable.", default=()
+        "Another version of the data that shares rows; repeatable.", default=()
     )
     again: bool = custodian_field(
-        "It is open and was never charged: give it other terms.", default=False
+        "Give new terms to an open account that was never charged.", default=False
     )
 
 
 class ShowBudgets(_AnyAccount):
-    """List accounts as a tree: what they promise, what is used, how risky that is."""
+    """List accounts as a tree: promise, use and risk."""
 
 
 class RenewBudget(_Act, _Account):
-    """Start a new period for an account and all below it. What was released stays released."""
+    """Renew an account and all below it. What was released before stays released."""
 
-    reason: str = custodian_field("Why; written into the audit log.", example="new cohort")
+    reason: str = custodian_field("Reason; recorded in the audit log.", example="new cohort")
 
 
 class ReportBudget(_Account):
-    """Say what is used, what is left, how risky that is, and what would lower the risk."""
+    """Report what is used and left, the risk, and what would lower it."""
 
     html: Path | None = custodian_field(
-        "Write a page with the curve as well.", default=None, metavar="FILE"
+        "Also write a page with the curve.", default=None, metavar="FILE"
     )
     custodian: bool = custodian_field(
         "Add the reconstruction watch; not for analysts.", default=False
     )
     records_per_person: int | None = custodian_field(
-        "You declare that at most K records belong to one person; as voile.toml beside DATABASE "
-        "declares, if not given.",
+        "Declare that at most K records belong to one person. Default: as declared in voile.toml "
+        "next to DATABASE.",
         default=None,
         metavar="K",
     )
@@ -87,12 +99,10 @@ class ReportBudget(_Account):
 
 
 class ForecastBudget(_Account):
-    """Say how many more answers fit, and when the account is used up at the recent rate."""
+    """Estimate how many more answers fit, and when the account is used up."""
 
-    noise: float | None = caller_field(
-        "Noise multiplier of the Gaussian answers to come.", default=None
-    )
-    hours: float = caller_field("How far to look back.", default=24.0)
+    noise: float | None = caller_field("Noise multiplier of future Gaussian answers.", default=None)
+    hours: float = caller_field("Hours to look back.", default=24.0)
 
 
 class BudgetHistory(_AnyAccount):
@@ -105,11 +115,11 @@ class BudgetHistory(_AnyAccount):
 
 
 class VerifyBudgets(SigningFiles, LedgerDatabase):
-    """Recompute every account from the audit log and compare; exit code 4 if a step fails.
+    """Verify every account against the audit log; exit code 4 if a step fails.
 
-    A database restored from an old backup is refused against the copy of the last checkpoint beside
-    the signing key, other copies (--checkpoint) and witnesses. What is newer than the newest of
-    them cannot be noticed; the last step says how much that is.
+    A database restored from an old backup is detected by the checkpoint next to the signing key,
+    other copies (--checkpoint) and witnesses. Records newer than all of these cannot be checked;
+    the last step says how many there are.
     """
 
     checkpoints: tuple[Path, ...] = custodian_field(

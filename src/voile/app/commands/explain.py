@@ -17,10 +17,11 @@ from voile.app.commands.fields import (
 from voile.core.choices import chosen
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
+from voile.core.method import Method
 from voile.core.transparency import Level, Role, check_role
 
 BESIDE_A_NAME: Final = frozenset(
-    {"model", "data", "workspace", "purpose", "caller", "fresh", "preview", "overwrite"}
+    {"model", "data", "workspace", "purpose", "caller", "redraw", "preview", "overwrite"}
     | {"save_as", "plot", "page", "receipt", "row_receipts"}
 )
 """What may be stated beside the name of a release: nothing that changes what is released, or where
@@ -48,40 +49,44 @@ class ModelTerms(Command):
     """A model, what it was made from, and whose rows are protected."""
 
     schema_file: Path | None = custodian_field(
-        "Schema of the rows (TOML); an artefact has its own.",
+        "Schema of the rows (TOML). Not needed for an artefact.",
         default=None,
         option="--schema",
         metavar="FILE",
         alias="schema",
     )
     model_origin: str | None = custodian_field(
-        "What the model was made from: public, trained-on:LABEL, or a JSON file with the "
-        "guarantees of its training; not for an artefact, which says so itself.",
+        "What the model was trained on: public, trained-on:LABEL, or a JSON file with the "
+        "guarantees of its training. Leave it out for an artefact.",
         default=None,
         example="public",
         metavar="ORIGIN",
     )
     protect: ProtectedRows = custodian_field(
-        "Whose rows: training, background, population or explained-row.", default=RowPart.TRAINING
+        "Whose rows are protected: training, background, population or explained-row.",
+        default=RowPart.TRAINING,
     )
     background: str | None = custodian_field(
-        "Rows that absent features take their values from.", default=None, metavar="FILE"
+        "Rows that replace the values of absent features.", default=None, metavar="FILE"
     )
     background_origin: str | None = custodian_field(
-        "What --background was made from, as --model-origin; needed unless it is what is "
-        "protected.",
+        "Where --background comes from, as for --model-origin. Required unless it is protected.",
         default=None,
         example="public",
         metavar="ORIGIN",
     )
-    output: str | None = caller_field(
-        "Which output; the last of two classes.", default=None, option="--of"
+    output_name: str | None = caller_field(
+        "Which output to explain. Default: the last of two classes.",
+        default=None,
+        formerly=("--of", "output"),
     )
     output_range: tuple[float, float] | None = custodian_field(
-        "Where outputs lie, if the model does not say.", default=None, option="--between"
+        "Smallest and largest output, if the model does not state them.",
+        default=None,
+        formerly=("--between",),
     )
     id_column: str | None = custodian_field(
-        "Column with identifiers: each named record pays by itself.", default=None
+        "Column with identifiers: each record pays from its own budget.", default=None
     )
 
 
@@ -94,7 +99,7 @@ class ExplanationSpec(ModelTerms):
     """
 
     model: str = custodian_field(
-        "A release of the workspace; or an artefact of voile, an ONNX file, or "
+        "Name of a release in the workspace, an artefact of voile, an ONNX file, or "
         "package.module:object.",
         example="model.onnx",
         option="",
@@ -112,33 +117,53 @@ class ExplanationSpec(ModelTerms):
     explainer: Path | None = custodian_field(
         "A learned explainer of this model.", default=None, metavar="FILE"
     )
+    method: Method | None = caller_field(
+        "exact, kernel, permutation, trees, surrogate, lime, gradients or saliency; if not given, "
+        "Shapley values, exact for up to 16 features.",
+        default=None,
+        example="lime",
+    )
+    release_kind: str | None = custodian_field(
+        "A kind of release that an installed package adds; voile's own follow from --protect.",
+        default=None,
+        metavar="NAME",
+    )
     level: Level = caller_field("summary, aggregate, detailed or granular.", default=Level.DETAILED)
     role: Role = custodian_field(
         "Who asks: reader, user, analyst or auditor.", default=Role.ANALYST
     )
     clusters: Path | None = custodian_field(
-        "JSON of groups of features for the level aggregate, declared without looking at "
-        "protected data; without it, they are found in the background, unless that is protected.",
+        "JSON file with groups of features for the level aggregate, declared without looking at "
+        "protected data. Default: groups found in the background, unless it is protected.",
         default=None,
         metavar="FILE",
     )
     top: int | None = caller_field(
-        "Name this many features of each row: of a population or a protected row only these are "
-        "released, else only these are shown.",
+        "Number of features to name in each row. For a population or a protected row, only these "
+        "are released.",
         default=None,
         ge=1,
     )
     epsilon: float | None = caller_field(
-        "Of one release, and for protected records of each row; follows from --noise if not given.",
+        "Privacy cost of one release, or of each row if records are protected. Default: follows "
+        "from --noise.",
         default=None,
         example=0.5,
+        gt=0,
+        allow_inf_nan=False,
     )
-    delta: float | None = caller_field("A tenth of the account's if not given.", default=None)
+    delta: float | None = caller_field(
+        "Default: a tenth of the account's.", default=None, example=1e-6, ge=0, lt=1
+    )
     noise: float | None = caller_field(
-        "Noise level, as a share of the output's width.", default=None
+        "Noise level, as a share of the output's width.",
+        default=None,
+        example=0.05,
+        gt=0,
+        allow_inf_nan=False,
     )
     bound: float | None = caller_field(
-        "Clip an explained row's vector to this length; half of the output's width if not given.",
+        "Clip the vector of an explained row to this length. Default: half of the output's width.",
         default=None,
     )
 
@@ -157,18 +182,35 @@ class ExplanationSpec(ModelTerms):
     def _agrees_with_itself(self) -> Self:
         check_role(self.level, self.role)
         if self.epsilon is not None and self.noise is not None:
-            raise ValueError("epsilon follows from a noise level: state one of them, not both")
+            raise ValueError(
+                "set either epsilon or noise, not both: epsilon follows from the noise level"
+            )
         if self.clusters is not None and self.level is not Level.AGGREGATE:
-            raise ValueError(f"clusters are for the level aggregate, not {self.level}")
+            raise ValueError(f"clusters work with the level aggregate only, not {self.level}")
+        if self.method is not None:
+            self._check_method(self.method)
         of_public_rows = self.background is not None and self.protect is not RowPart.BACKGROUND
         if self.background_origin is not None and not of_public_rows:
             raise ValueError(
-                "--background-origin is about a file that is given with --background and is not "
-                "itself protected: leave it out"
+                "--background-origin is only for a --background file that is not protected: "
+                "leave it out"
             )
         if isinstance(self.data, str):
             self.check_apart(self.data)
         return self
+
+    def _check_method(self, method: Method) -> None:
+        if self.explainer is not None:
+            raise ValueError("a learned explainer is a method of its own: leave out --method")
+        if method is Method.EXACT:
+            return
+        if self.protect is RowPart.BACKGROUND:
+            raise Refused(
+                f"nothing bounds how far one background row moves values by the method {method}, "
+                "so noise cannot hide it: leave out --method, or protect something else"
+            )
+        if self.level is Level.GRANULAR:
+            raise Refused(f"pairs of features are computed exactly, not by the method {method}")
 
     def check_apart(self, data: str) -> None:
         """Refuse one file as rows to explain and as background, if one of them is protected: it
@@ -185,23 +227,23 @@ class ExplanationSpec(ModelTerms):
             return
         if self.protect is RowPart.BACKGROUND:
             raise Refused(
-                f"{self.background}: these rows are the protected background, and an explanation "
-                "shows the rows that it is about; give other rows to explain"
+                f"{self.background}: this file is the protected background, and an explanation "
+                "shows the rows it explains. Pass other rows to explain"
             )
         raise Refused(
-            f"{self.background}: these rows are what is protected, so they cannot be the "
-            "background as well; leave out --background to explain a population over itself, "
-            "or give other rows"
+            f"{self.background}: this file is protected, so it cannot also be the background. "
+            "Leave out --background to explain a population over itself, or pass another file"
         )
 
 
 class Explain(SavedFiles, RecordFiles, ExplanationSpec):
-    """Explain MODEL for the rows of DATA: charged to an account, on record, with a receipt.
+    """Explain what MODEL predicts for the rows of DATA, with a privacy guarantee and a receipt.
 
-    Says whose rows are protected first. Explanations of a model that was trained with differential
-    privacy protect its training rows at no cost (--protect training). Anything else is charged.
+    A model trained with differential privacy can be explained for free (--protect training).
+    Everything else is charged to an account. Every answer is recorded in the log.
 
-    With the NAME of a release in a workspace (voile.toml, `voile init`) the rest stands there.
+    With the NAME of a release, the other settings come from the workspace (voile.toml, `voile
+    init`).
 
     >>> Explain(model="readmission", data="patients.csv", preview=True).purpose
     'explanation'
@@ -219,24 +261,30 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
         stated = {name: getattr(self, name) for name in self.model_fields_set if name in fields}
         return ExplanationSpec.read(stated)
 
-    purpose: str = caller_field("What for; written down.", default="explanation")
-    caller: str = custodian_field("Who asks; written down.", default="analyst", option="--by")
-    fresh: bool = caller_field("Pay for new noise, even if it was asked before.", default=False)
-    preview: bool = caller_field(
-        "Say what it would cost and be like; charge nothing.", default=False
+    purpose: str = caller_field("Why you ask; recorded in the log.", default="explanation")
+    caller: str = custodian_field(
+        "Who asks; recorded in the log.", default="analyst", formerly=("--by",)
     )
-    plot: Path | None = custodian_field("Draw it (.png, .svg, .pdf).", default=None, metavar="FILE")
+    redraw: bool = caller_field(
+        "Pay for new noise, even if the question was answered before.",
+        default=False,
+        formerly=("--fresh", "fresh"),
+    )
+    preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
+    plot: Path | None = custodian_field(
+        "Save a plot (.png, .svg, .pdf).", default=None, metavar="FILE"
+    )
     page: str | None = custodian_field(
-        "A page for the person whom the one row is about (.html), or a folder with one for each "
-        "row of an explanation that is free; what checks it is saved beside it.",
+        "Save a page for the person the row is about (.html), or a folder with a page for each "
+        "row of a free explanation. The files to verify it are saved next to it.",
         default=None,
         metavar="FILE|DIR/",
     )
     row_receipts: Path | None = custodian_field(
-        "A proof for each row of an explanation that is free.", default=None, metavar="DIR"
+        "Save a proof for each row of a free explanation.", default=None, metavar="DIR"
     )
     workspace: Path | None = custodian_field(
-        "Whose releases NAME is looked up in; voile.toml of this folder if not given.",
+        "Workspace to look up NAME in. Default: voile.toml in this folder.",
         default=None,
         metavar="FILE|DIR",
     )

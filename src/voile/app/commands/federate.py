@@ -7,6 +7,79 @@ from pathlib import Path
 
 from voile.app.commands.fields import Command, custodian_field
 
+# --- Commands about a testbed: a federation across machines, all of it on this one ---------------
+
+
+class _TestbedFolder(Command):
+    folder: Path = custodian_field(
+        "Folder of the testbed; used for nothing else.", default=Path("testbed"), metavar="FOLDER"
+    )
+
+
+class StartTestbed(_TestbedFolder):
+    """Invent N hospitals, create keys and certificates, and start a SuperLink and a node for each.
+
+    For tests only: all keys are in one folder, and the data are invented. If the testbed exists,
+    only processes that do not run are started, such as a node that died.
+
+    >>> StartTestbed(parties=3).folder.name
+    'testbed'
+    """
+
+    parties: int = custodian_field("How many hospitals.", example=3, option="", metavar="N", ge=1)
+    rounds: int = custodian_field("Of each stage.", default=2, ge=1)
+
+
+class StopTestbed(_TestbedFolder):
+    """Stop the processes of a testbed. Its files stay: `up` starts it again.
+
+    >>> StopTestbed().folder.name
+    'testbed'
+    """
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+# --- Commands of one party of a federation, on a machine of its own ------------------------------
+
+
+class _Node(Command):
+    config: Path = custodian_field(
+        "The party's own file: node.toml.", example="node.toml", option="", metavar="CONFIG"
+    )
+
+
+class JoinFederation(_Node):
+    """Take part in a federation whose server runs on another machine.
+
+    The node uses its own rows, ledger, log, randomness and voile. No code of the server runs here,
+    and the server cannot set seed, path, schema, noise or budget. Requests that do not match the
+    party's own copy of the agreement are refused, with a line in node.log.
+
+    >>> JoinFederation(config="node.toml").config.name
+    'node.toml'
+    """
+
+
+class ShowNodeStatus(_Node):
+    """Show requests, spent budget and refusals of this node.
+
+    >>> ShowNodeStatus(config="node.toml").config.name
+    'node.toml'
+    """
+
+
+class MakeNodeKeys(_Node):
+    """Create the keys of this node, and show what to send to the server.
+
+    >>> MakeNodeKeys(config="node.toml").config.name
+    'node.toml'
+    """
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 class LocalTransport(StrEnum):
     """Transports for parties on this machine."""
@@ -17,8 +90,8 @@ class LocalTransport(StrEnum):
 
 class _Federation(Command):
     config: Path = custodian_field(
-        "What all parties have agreed on: federation.toml. Beside it are server.toml and a "
-        "node.toml of each party in nodes/.",
+        "The agreement of all parties: federation.toml. server.toml and the node.toml of each "
+        "party (in nodes/) are next to it.",
         example="federation.toml",
         option="",
         metavar="CONFIG",
@@ -28,37 +101,33 @@ class _Federation(Command):
 class Federate(_Federation):
     """Train a model and a private explainer across the parties of CONFIG; write an artefact.
 
-    First it is said what to expect, from public facts and the held-out file, which nobody protects;
-    where that would mean nothing, the run asks for --yes. A run that was broken off is continued by
-    the same command. One that is complete is not trained again: its budget is spent. With `secure =
-    true` in CONFIG the server learns sums of updates and no single one.
+    It first shows what to expect, from public facts and the unprotected held-out file. If the
+    result would be useless, it asks for --yes. Run the same command again to continue an
+    interrupted run. A complete run is not repeated: its budget is spent. With `secure = true` in
+    CONFIG the server learns only sums of updates.
 
     >>> Federate(config="federation.toml").transport.value
     'threads'
     """
 
     superlink: str | None = custodian_field(
-        "Parties are on other machines (`voile node`), and reached over this SuperLink; "
-        "server.toml says how, under [superlink].",
+        "Address of the SuperLink, if parties run on other machines (`voile node`). server.toml "
+        "configures it under [superlink].",
         default=None,
         example="127.0.0.1:9091",
         metavar="HOST:PORT",
     )
     transport: LocalTransport = custodian_field(
-        "What carries messages to parties on this machine.",
+        "Transport of messages to parties on this machine.",
         default=LocalTransport.THREADS,
         metavar="[threads|simulation]",
     )
-    preview: bool = custodian_field(
-        "Say what it will be like; train and charge nothing.", default=False
-    )
-    insist: bool = custodian_field(
-        "Go on although what is promised or measured means little.", default=False, option="--yes"
-    )
+    preview: bool = custodian_field("Show what to expect; train and charge nothing.", default=False)
+    insist: bool = custodian_field("Continue despite the warnings.", default=False, option="--yes")
 
 
 class MakeServerKey(_Federation):
-    """Make the server's key, and show its line for CONFIG.
+    """Create the server's key, and show its line for CONFIG.
 
     >>> MakeServerKey(config="federation.toml").config.name
     'federation.toml'
@@ -66,7 +135,7 @@ class MakeServerKey(_Federation):
 
 
 class ShowFederationStatus(_Federation):
-    """Show how far the run is, and for whom it waits.
+    """Show the progress of the run, and which parties it waits for.
 
     >>> ShowFederationStatus(config="federation.toml").config.name
     'federation.toml'
@@ -74,7 +143,7 @@ class ShowFederationStatus(_Federation):
 
 
 class StopFederation(_Federation):
-    """End the run. The same command without --stop goes on later.
+    """Stop the run. Continue it later with the same command without --stop.
 
     >>> StopFederation(config="federation.toml").config.name
     'federation.toml'
@@ -82,7 +151,7 @@ class StopFederation(_Federation):
 
 
 class WriteReport(Command):
-    """Write one self-contained HTML page: what is promised, how good it is, how to verify it.
+    """Write one HTML page with the guarantee, the quality, and how to verify both.
 
     >>> WriteReport(artefact="output/artefact").output is None
     True
@@ -92,7 +161,7 @@ class WriteReport(Command):
         "Folder of a federation.", example="output/artefact", option="", metavar="ARTEFACT"
     )
     output: Path | None = custodian_field(
-        "Where to; inside ARTEFACT if not given.", default=None, metavar="FILE"
+        "File to write. Default: inside ARTEFACT.", default=None, metavar="FILE"
     )
     overwrite: bool = custodian_field(
         "Overwrite files of this name without asking.", default=False, option="--yes"

@@ -8,18 +8,53 @@ caller fields only (`Command.from_request`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
+from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Relation
 
 NO_DEFAULT: Final[Any] = ...
+_EXPECTED: Final[Mapping[str, str]] = {
+    "greater_than": "a number above {gt:g}",
+    "greater_than_equal": "a number of at least {ge:g}",
+    "less_than": "a number below {lt:g}",
+    "less_than_equal": "a number of at most {le:g}",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "enum": "one of {expected}",
+}
+"""What a value should have been, by the kind of pydantic's error."""
+_MESSAGES: Final = {"missing": "is missing", "extra_forbidden": "there is no such field"}
+
+
+RelationKey: TypeAlias = Annotated[Relation, BeforeValidator(lambda word: member(Relation, word))]
+"""How neighbouring data sets differ, as people write it."""
+
+
+class RenamedWarning(DeprecationWarning):
+    """A former spelling was used; it works for one more version."""
 
 
 class SetBy(StrEnum):
@@ -36,16 +71,18 @@ def caller_field(
     example: Any = None,
     option: str | None = None,
     metavar: str | None = None,
+    formerly: tuple[str, ...] = (),
     **checks: Any,
 ) -> Any:
-    """A field that whoever asks may set.
+    """A field that the caller may set.
 
     Args:
         option: how it is typed on the command line; an empty text for a positional argument, and
             by default `--` and its name.
+        formerly: option (`--fresh`) and name (`fresh`) in the version before, if they differ.
         checks: as of `pydantic.Field`.
     """
-    extra = {"option": option, "metavar": metavar}
+    extra = {"option": option, "metavar": metavar, "formerly": formerly or None}
     return _field(SetBy.CALLER, description, default, example, extra, checks)
 
 
@@ -57,6 +94,7 @@ def custodian_field(
     option: str | None = None,
     metavar: str | None = None,
     environment: str | None = None,
+    formerly: tuple[str, ...] = (),
     **checks: Any,
 ) -> Any:
     """A field that only the custodian of the data may set; see `caller_field`.
@@ -64,7 +102,12 @@ def custodian_field(
     Args:
         environment: a variable that the command line takes it from, if it is not typed.
     """
-    extra = {"option": option, "metavar": metavar, "environment": environment}
+    extra = {
+        "option": option,
+        "metavar": metavar,
+        "environment": environment,
+        "formerly": formerly or None,
+    }
     return _field(SetBy.CUSTODIAN, description, default, example, extra, checks)
 
 
@@ -73,7 +116,7 @@ def _field(
     description: str,
     default: Any,
     example: Any,
-    extra: Mapping[str, str | None],
+    extra: Mapping[str, Any],
     checks: Mapping[str, Any],
 ) -> Any:
     stated = {name: value for name, value in extra.items() if value is not None}
@@ -101,13 +144,47 @@ class Command(BaseModel):
     )
 
     @classmethod
-    def read(cls, content: Mapping[str, Any], source: str = "") -> Self:
-        """From plain values; `InvalidInput` names `source`, the field and what is wrong with it."""
+    def read(
+        cls, content: Mapping[str, Any], source: str = "", *, name_options: bool = False
+    ) -> Self:
+        """From plain values; `InvalidInput` names `source`, the field and what is wrong with it.
+
+        Args:
+            name_options: a wrong value is told by its option (`--top`) instead of its field.
+        """
+        named = cls._option_at if name_options else _dotted
         try:
             return cls.model_validate(content)
         except ValidationError as error:
             place = f"{source}: " if source else ""
-            raise InvalidInput(place + "; ".join(map(_problem, error.errors()))) from None
+            problems = (_problem(each, named) for each in error.errors())
+            raise InvalidInput(place + "; ".join(problems)) from None
+
+    @classmethod
+    def _option_at(cls, place: tuple[int | str, ...]) -> str:
+        """How the field at a place of an error is typed."""
+        for name, field in cls.model_fields.items():
+            if place and place[0] in (name, field.alias):
+                typed = option_of(name, field)
+                return typed if typed != name else field_extra(field).get("metavar") or name.upper()
+        return _dotted(place)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_new_names(cls, content: Any) -> Any:
+        return cls.with_new_names(content) if isinstance(content, Mapping) else content
+
+    @classmethod
+    def with_new_names(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The same values, each by the name that its field has now."""
+        found = dict(content.items())
+        for name, field in cls.model_fields.items():
+            for former in field_extra(field).get("formerly", ()):
+                if former not in found:
+                    continue
+                warn_renamed(former, name, given_twice=name in found)
+                found[name] = found.pop(former)
+        return found
 
     @classmethod
     def from_request(cls, body: Mapping[str, Any], decided: Mapping[str, Any]) -> Self:
@@ -120,7 +197,7 @@ class Command(BaseModel):
         """
         if not isinstance(body, Mapping) or not all(isinstance(name, str) for name in body):
             raise InvalidInput(f"expected fields by name, found {body!r:.80}")
-        body = dict(body.items())
+        body, decided = cls.with_new_names(body), cls.with_new_names(decided)
         allowed = set(cls.fields_set_by(SetBy.CALLER)) - set(decided)
         if foreign := sorted(set(body) - allowed):
             raise Refused(f"a request cannot set {', '.join(foreign)}")
@@ -128,8 +205,8 @@ class Command(BaseModel):
             names_a_file = isinstance(value, str) and cls.model_fields[name].annotation is Any
             if names_a_file or isinstance(value, PathLike):
                 raise Refused(
-                    f"{name}: a request holds the rows themselves, such as a table of columns; "
-                    "it cannot name a file"
+                    f"{name}: send the rows themselves, such as a table of columns; a request "
+                    "cannot name a file"
                 )
         return cls.read({**body, **decided})
 
@@ -163,22 +240,32 @@ def option_of(name: str, field: FieldInfo) -> str:
     return name if typed == "" else typed or f"--{name.replace('_', '-')}"
 
 
+def warn_renamed(former: str, name: str, *, given_twice: bool = False) -> None:
+    """Say what a former spelling is called now; `InvalidInput` if both are given."""
+    if given_twice:
+        raise InvalidInput(f"{former} is now called {name}: give {name} only")
+    message = f"{former} is now called {name}; the old spelling will stop working"
+    warnings.warn(message, RenamedWarning, stacklevel=4)
+
+
 class RecordFiles(Command):
     """Where ledger, log and keys lie, unless a workspace says it."""
 
     database: str | None = custodian_field(
-        "Database with ledger and log: a file or a URL. Default: log.db of the run beside an "
-        "artefact, else of this folder. The next three lie beside it (replay.key, audit.key, "
+        "Database with ledger and log: a file or a URL. Default: log.db next to the artefact, "
+        "else in this folder. The three files below are found next to it (replay.key, audit.key, "
         "audit-policy.toml), or for a URL in this folder.",
         default=None,
         example="log.db",
         metavar="DATABASE",
     )
     replay_key: Path | None = custodian_field(
-        "Key of questions; made for a new ledger.", default=None, metavar="FILE"
+        "Key that recognises repeated questions; created for a new ledger.",
+        default=None,
+        metavar="FILE",
     )
     signing_key: Path | None = custodian_field(
-        "The log's signing key; the copy of the checkpoint lies beside it.",
+        "The log's signing key; the pinned checkpoint is stored next to it.",
         default=None,
         option="--key",
         metavar="FILE",
@@ -192,13 +279,13 @@ class SavedFiles(Command):
     """Files that an answer is written to."""
 
     save_as: Path | None = custodian_field(
-        "Save as .voile, .parquet or .json; the receipt goes beside it.",
+        "Save as .voile, .parquet or .json; the receipt is saved next to it.",
         default=None,
         option="--output",
         metavar="FILE",
     )
     receipt: Path | None = custodian_field(
-        "Where the receipt goes instead.", default=None, metavar="FILE"
+        "Save the receipt here instead.", default=None, metavar="FILE"
     )
     overwrite: bool = custodian_field(
         "Overwrite files of these names without asking.", default=False, option="--yes"
@@ -217,21 +304,37 @@ class SigningFiles(Command):
     """Key and policy of a log, unless they lie beside its database."""
 
     signing_key: Path | None = custodian_field(
-        "The log's signing key, the copy lies beside it; audit.key beside DATABASE if not given.",
+        "The log's signing key; the pinned checkpoint is stored next to it. Default: audit.key "
+        "next to DATABASE.",
         default=None,
         option="--key",
         metavar="FILE",
     )
     policy: Path | None = custodian_field(
-        "Origin, keys and witnesses to trust; audit-policy.toml beside DATABASE if not given.",
+        "Origin, keys and witnesses to trust. Default: audit-policy.toml next to DATABASE.",
         default=None,
         metavar="FILE",
     )
 
 
-def _problem(error: Any) -> str:
-    field = ".".join(map(str, error["loc"]))
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "enum":
-        message = f"expected one of {error['ctx']['expected']}, found {error['input']!r:.80}"
-    return f"{field}: {message}" if field else message
+def _dotted(place: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, place))
+
+
+def _problem(error: Any, named: Callable[[tuple[int | str, ...]], str]) -> str:
+    where, message = named(error["loc"]), plain_message(error)
+    return f"{where}: {message}" if where else message
+
+
+def plain_message(error: Any) -> str:
+    """One error of pydantic in words: what was expected, and what was found."""
+    if error["type"] in _EXPECTED:
+        expected = _EXPECTED[error["type"]].format(**error.get("ctx", {}))
+        found = error["input"]
+        if not (found is None or isinstance(found, str | int | float)):
+            # A table may hold protected rows: only its type is told.
+            return f"expected {expected}, found {type(found).__name__}"
+        return f"expected {expected}, found {found!r:.80}"
+    if error["type"] in _MESSAGES:
+        return _MESSAGES[error["type"]]
+    return str(error["msg"]).removeprefix("Value error, ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 
 from voile.app.commands.fields import (
@@ -10,7 +11,24 @@ from voile.app.commands.fields import (
     SavedFiles,
     caller_field,
     custodian_field,
+    warn_renamed,
 )
+
+
+class Audience(StrEnum):
+    """Who reads an explanation of a recommendation."""
+
+    SELF = "self"
+    """The user, about herself: free."""
+    OTHERS = "others"
+    """Anybody else: charged to the user's account, or refused."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Audience | None:
+        if value != "herself":
+            return None
+        warn_renamed("audience 'herself'", "'self'")
+        return cls.SELF
 
 
 class _Interactions(Command):
@@ -31,24 +49,42 @@ class _Catalogue(Command):
 
 
 class TrainRecommender(RecordFiles, _Interactions, _Catalogue):
-    """Learn from INTERACTIONS how items of CATALOGUE go together, with user-level privacy.
+    """Train a recommender on INTERACTIONS with user-level privacy.
 
-    Two releases are charged: popularity, and the Gram matrix of the popular items. A run that was
-    broken off between them is continued by the same command, without --fresh, and pays for nothing
-    twice.
+    Charges two releases: popularity, and the Gram matrix of the popular items, or a network that
+    is trained on them. If a run is interrupted, run the same command again without --redraw:
+    nothing is paid for twice.
+
+    >>> TrainRecommender.read(
+    ...     {"catalogue": "items.csv", "interactions": "lines.csv", "account": "users"}
+    ...     | {"epsilon": 2.0, "delta": 1e-6, "folder": "recommender", "model": "mf"}
+    ... ).model
+    'mf'
     """
 
-    account: str = custodian_field("Which account pays: one over users.", example="users")
-    epsilon: float = caller_field("Of both releases together.", example=2.0)
-    delta: float = caller_field("Of both releases together.", example=1e-6)
+    account: str = custodian_field("Account that pays; it must be over users.", example="users")
+    epsilon: float = caller_field(
+        "Of both releases together.", example=2.0, gt=0, allow_inf_nan=False
+    )
+    delta: float = caller_field("Of both releases together.", example=1e-6, gt=0, lt=1)
     folder: Path = custodian_field(
-        "Where the recommender goes.", example="recommender", option="--output", metavar="DIR"
+        "Folder for the recommender.", example="recommender", option="--output", metavar="DIR"
     )
-    fresh: bool = caller_field("Pay for new moments, even if there are some.", default=False)
-    preview: bool = caller_field(
-        "Say what it would cost and be like; charge nothing.", default=False
+    redraw: bool = caller_field(
+        "Pay for new statistics, even if some exist.",
+        default=False,
+        formerly=("--fresh", "fresh"),
     )
-    caller: str = custodian_field("Who asks; written down.", default="custodian", option="--by")
+    model: str = custodian_field(
+        "moments or mf (in closed form); ncf or autoencoder (networks by DP-SGD; the account needs "
+        "Rényi orders); or what an installed package adds.",
+        default="moments",
+        example="mf",
+    )
+    preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
+    caller: str = custodian_field(
+        "Who asks; recorded in the log.", default="custodian", formerly=("--by",)
+    )
 
 
 class _Recommender(Command):
@@ -62,39 +98,56 @@ class _Recommender(Command):
 
 class _AskRecommender(SavedFiles, RecordFiles, _Interactions, _Recommender):
     count: int = caller_field("How many recommendations.", default=10, ge=1)
-    caller: str = custodian_field("Who asks; written down.", default="user", option="--by")
+    caller: str = custodian_field(
+        "Who asks; recorded in the log.", default="user", formerly=("--by",)
+    )
 
 
 class Recommend(_AskRecommender):
-    """Recommend items to a user from her own history: free, on record, for her alone."""
+    """List recommendations for a user, from the user's own history: free, and recorded."""
 
-    user: str = custodian_field("Whom: an identifier of INTERACTIONS.", example="42")
+    user: str = custodian_field("The user: an identifier in INTERACTIONS.", example="42")
 
 
 class ExplainRecommendation(_AskRecommender):
-    """Say why: to the user herself at no cost, to others charged to her account.
+    """Explain recommendations: free for the user, charged to the user's account for others.
 
-    Toward others, items of a history are refused, because they are the history.
+    Others never see items of the history, because they reveal it.
     """
 
     user: str | None = custodian_field(
-        "Whom; all users together if not given.", default=None, example="42"
+        "The user. Default: all users together.", default=None, example="42"
     )
-    to: str = custodian_field("herself (free) or others (charged).", default="herself")
-    by_what: str = caller_field(
-        "items of her history, or a kind of labels: genre.", default="items", example="genre"
+    audience: Audience = custodian_field(
+        "self (the user; free) or others (charged).",
+        default=Audience.SELF,
+        formerly=("--to", "to"),
     )
-    top: int | None = caller_field("Toward others: name this many labels only.", default=None, ge=1)
-    account: str | None = custodian_field("Toward others: which account pays.", default=None)
-    epsilon: float | None = caller_field("Toward others: of this release.", default=None)
-    delta: float = caller_field("Toward others: of this release; none with --top.", default=0.0)
+    group_by: str = caller_field(
+        "items of the user's history, or a kind of labels, such as genre.",
+        default="items",
+        example="genre",
+        formerly=("--by-what", "by_what"),
+    )
+    top: int | None = caller_field("For others: number of labels to name.", default=None, ge=1)
+    account: str | None = custodian_field("For others: account that pays.", default=None)
+    epsilon: float | None = caller_field(
+        "For others: privacy cost of this release.",
+        default=None,
+        example=0.5,
+        gt=0,
+        allow_inf_nan=False,
+    )
+    delta: float = caller_field(
+        "For others: delta of this release; none with --top.", default=0.0, ge=0, lt=1
+    )
     level: str = caller_field(
-        "Toward others: aggregate (groups of labels) or detailed.", default="detailed"
+        "For others: aggregate (groups of labels) or detailed.", default="detailed"
     )
-    fresh: bool = caller_field("Pay again for new noise.", default=False)
-    preview: bool = caller_field(
-        "Say what it would cost and be like; charge nothing.", default=False
+    redraw: bool = caller_field(
+        "Pay again for new noise.", default=False, formerly=("--fresh", "fresh")
     )
+    preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
     page: Path | None = custodian_field(
-        "A page for the user herself (.html).", default=None, metavar="FILE"
+        "Save a page for the user (.html).", default=None, metavar="FILE"
     )

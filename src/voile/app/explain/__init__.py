@@ -6,31 +6,32 @@ A tour, in the order of the walk:
 - read what it names: `load_inputs`, `ExplanationInputs`; or hand in loaded objects
 - get the release that keeps the promise: `build_release`
 - have it answered, charged, recorded and proved: `ReleaseService`, for rows with names and notes
-  (`RowsToExplain`) or for strangers together (`ExplanationRequest`); what leaves is `Explained`
+  (`RowsToExplain`) or for strangers together (`ExplanationRequest`); what leaves is
+  `ReleasedExplanation`
 - pay once for an artefact: `paid_synthetic_background`, `paid_clusters`, by
-  `ReleaseService.obtain`; for anything else that is bytes in the end: `Request`, `Drawn`,
+  `ReleaseService.obtain`; for anything else that is bytes in the end: `Request`, `NoisyAnswer`,
   `ReleaseService.answer_request`
 """
 
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.building import build_release
-from voile.app.explain.charging import Answer, Drawn, Request
+from voile.app.explain.charging import Answer, NoisyAnswer, Request
 from voile.app.explain.inputs import ExplanationInputs, load_inputs
 from voile.app.explain.paid_artefacts import paid_clusters, paid_synthetic_background
 from voile.app.explain.questions import ExplanationRequest
-from voile.app.explain.released import Explained, OnRecord
+from voile.app.explain.released import LoggedAnswer, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
 
 __all__ = [
     "Answer",
-    "Drawn",
-    "Explained",
     "ExplanationInputs",
     "ExplanationRequest",
     "ExplanationSpec",
-    "OnRecord",
+    "LoggedAnswer",
+    "NoisyAnswer",
     "ReleaseService",
+    "ReleasedExplanation",
     "Request",
     "RowsToExplain",
     "build_release",

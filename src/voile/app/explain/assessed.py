@@ -11,6 +11,7 @@ from typing import Any
 
 from voile.app.assessment_file import find_assessment, is_on_record
 from voile.app.explain.model_folder import ModelFolder
+from voile.assess.assessment import Verdict
 from voile.federation.history import event_as_text
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.records.vault import Vault
@@ -33,8 +34,13 @@ class AssessedClaims:
     software: str
     record: int
 
+    @property
+    def word(self) -> str:
+        """The verdict for people."""
+        return Verdict(self.verdict).word
+
     def __str__(self) -> str:
-        return f"{self.verdict} by voile {self.software} (record {self.record} of the log)"
+        return f"{self.word} by voile {self.software} (record {self.record} of the log)"
 
 
 def tried_events(found: Mapping[str, Any]) -> dict[str, str]:

@@ -15,20 +15,28 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from voile.app.explain.inputs import ExplanationInputs
 from voile.app.explain.rows import rows_digest
-from voile.attribution import shapley_explainer
-from voile.core.errors import InvalidInput, Refused
+from voile.attribution import explainer_by, is_exact, shapley_explainer
+from voile.attribution.choosing import MOST_EXACT_PLAYERS
+from voile.core.choices import ExtensibleKinds, chosen
+from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
+from voile.core.method import Method
 from voile.core.schema import is_table
 from voile.core.transparency import Level
 from voile.models import digest_of
 from voile.models.additive import AdditiveModel
 from voile.privacy.accounting.conversion import gaussian_epsilon
+from voile.privacy.accounting.measures import fits
+from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.records.ledger import Account
 from voile.release import (
@@ -36,6 +44,7 @@ from voile.release import (
     ClippedRelease,
     OverItself,
     PostProcessed,
+    Preview,
     PrivateGlobalImportance,
     PrivateTopFeatures,
     Release,
@@ -53,6 +62,16 @@ EPSILON_OF_A_ROW: Final = 1.0
 SHARE_OF_DELTA: Final = 0.1
 """Of the account's delta, where none is stated."""
 _SHOWN: Final = 12
+_WITHOUT_ROWS: Final = (Method.SALIENCY, Method.SURROGATE)
+"""Methods that need no background rows."""
+_OVER_ITSELF: Final = (None, Method.EXACT)
+"""Methods with a bound for a population that is its own background."""
+
+
+MakeRelease: TypeAlias = Callable[[ExplanationInputs, "Account | None", int], Release[Explanation]]
+"""From what was read, who pays and how many rows there are to the release that answers."""
+RELEASES: Final[Mapping[str, MakeRelease]] = ExtensibleKinds({}, "voile.releases")
+"""What other packages add as entry points (docs/extending.md)."""
 
 
 def build_release(
@@ -65,6 +84,8 @@ def build_release(
         rows: how many rows there are to explain; public.
     """
     spec = inputs.spec
+    if spec.release_kind is not None:
+        return _added_release(spec.release_kind, inputs, account, rows)
     if spec.protect is RowPart.TRAINING:
         return _training(inputs)
     if account is None:
@@ -79,6 +100,25 @@ def build_release(
     return _explained_row(inputs, account)
 
 
+def _added_release(
+    kind: str, inputs: ExplanationInputs, account: Account | None, rows: int
+) -> Release[Explanation]:
+    """What another package makes of it; refused where it is not what it was asked for."""
+    release = chosen(RELEASES, kind, "release_kind")(inputs, account, rows)
+    protect = inputs.spec.protect
+    if release.part is not protect:
+        raise Refused(
+            f"the release {kind!r} protects {release.part!s} rows, not {protect!s} rows as stated"
+        )
+    # Else it could be given the stored answers of another release, or leave its own to one.
+    if not release.identity.explainer.startswith(f"{kind}/"):
+        raise Refused(
+            f"the release {kind!r} must be identified as '{kind}/VERSION', found "
+            f"{release.identity.explainer!r}"
+        )
+    return release
+
+
 def _training(inputs: ExplanationInputs) -> Release[Explanation]:
     spec = inputs.spec
     if inputs.additive is not None:
@@ -88,6 +128,9 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
         name = _name(inputs, "learned Shapley values", "learned-shapley")
         model, level = inputs.model.digest, str(spec.level)
         return PostProcessed(inputs.learned, inputs.origins, model, name, level)
+    if spec.method is not None and spec.level is not Level.GRANULAR:
+        explainer, name = _explainer(inputs)
+        return PostProcessed(explainer, inputs.origins, inputs.model.digest, name, str(spec.level))
     return at_level(
         spec.level,
         role=spec.role,
@@ -108,7 +151,7 @@ def _closed_form(inputs: ExplanationInputs, model: AdditiveModel) -> Release[Exp
             f"the closed formula knows the level detailed only, not {spec.level!s}; for another "
             "level give public rows with --background and --background-origin"
         )
-    if spec.output not in (None, explained):
+    if spec.output_name not in (None, explained):
         raise Refused(
             f"the closed formula explains the log-odds of {explained!r}; those of {other!r} are "
             "the same with the other sign"
@@ -135,6 +178,7 @@ class ClosedForm:
 
 def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
     spec = inputs.spec
+    _check_exact(inputs)
     private = PrivateBackground(
         _needed(inputs),
         protected=account.protected,
@@ -180,7 +224,7 @@ def _importance(
 ) -> Release[Explanation]:
     spec = inputs.spec
     importance: Importance
-    if inputs.background is None and inputs.learned is None:
+    if inputs.background is None and inputs.learned is None and spec.method in _OVER_ITSELF:
         name = _name(inputs, "Shapley values of the population over itself", "shapley-over-itself")
         importance = OverItself(inputs.model, inputs.schema, inputs.groups, inputs.speed)
     else:
@@ -241,11 +285,28 @@ def _explainer(inputs: ExplanationInputs) -> tuple[Any, ExplainerName]:
         return inputs.learned, _name(inputs, "learned Shapley values", "learned-shapley")
     if inputs.spec.level is Level.GRANULAR:
         raise Refused("pairs of features are offered for training and background rows only")
-    background = _needed(inputs)
-    explainer = shapley_explainer(
-        inputs.model, background, schema=inputs.schema, groups=inputs.groups, speed=inputs.speed
-    )
+    method = inputs.spec.method
+    background = inputs.background if method in _WITHOUT_ROWS else _needed(inputs)
+    settings: dict[str, Any] = {
+        "schema": inputs.schema,
+        "groups": inputs.groups,
+        "speed": inputs.speed,
+    }
+    if method is None:
+        explainer = shapley_explainer(inputs.model, background, **settings)
+    else:
+        explainer = explainer_by(method, inputs.model, background, **settings)
     return explainer, _name(inputs, f"{explainer.title} values", explainer.tag)
+
+
+def _check_exact(inputs: ExplanationInputs) -> None:
+    """Above 16 players, coalitions are drawn by the release itself, whose bound covers that."""
+    players = len(inputs.groups or inputs.schema.feature_names)
+    if inputs.spec.method is Method.EXACT and not is_exact(players):
+        raise Refused(
+            f"over protected background rows exact values are offered up to {MOST_EXACT_PLAYERS} "
+            f"players, found {players}: leave out --method, and coalitions are drawn"
+        )
 
 
 def _needed(inputs: ExplanationInputs) -> Any:
@@ -282,3 +343,89 @@ def _delta(inputs: ExplanationInputs, account: Account) -> float:
 def _epsilon(noise: float, sensitivity: Sensitivity, delta: float) -> float:
     """The epsilon of Gaussian noise of this standard deviation."""
     return max(1e-3, gaussian_epsilon(noise / sensitivity.value * (1 - 1e-8), delta * (1 - 1e-8)))
+
+
+# --- What would fit, where one answer takes more than the whole budget of its account ------------
+# A renewed budget would not cover it either, so the advice is about the release: its noise or its
+# epsilon. What a release costs follows from public facts alone, and so does this advice.
+
+
+_WHERE: Final = "(under [releases.NAME] in voile.toml, or --noise and --epsilon of `voile explain`)"
+_PROPOSED: Final = [float(f"{digit}e{power}") for power in range(-3, 1) for digit in (1, 2, 5)]
+
+
+@dataclass(frozen=True)
+class Affordability:
+    """Whether an account could ever pay for an answer.
+
+    Args:
+        inputs: what the release was built from.
+        account: who pays; None where nothing has to be paid.
+        release: what is asked for.
+        rows: how many rows are explained together.
+    """
+
+    inputs: ExplanationInputs
+    account: Account | None
+    release: Release[Explanation]
+    rows: int
+
+    @property
+    def never(self) -> bool:
+        """Whether the answer takes more than the whole budget."""
+        return not self._covered(self.release)
+
+    @property
+    def advice(self) -> str:
+        """What to ask for instead."""
+        spec, found = self.inputs.spec, []
+        by_name = (
+            spec.top is not None and spec.protect.is_explained
+        )  # names are drawn without noise
+        for key in ("epsilon",) if by_name else ("noise", "epsilon"):
+            # Noise as wide as the outputs would tell nothing.
+            figures = [f for f in _PROPOSED if f < 1] if key == "noise" else _PROPOSED[::-1]
+            figure = next((each for each in figures if self._would_fit(key, each)), None)
+            found += [] if figure is None else [f"{key} = {figure:g}"]
+        if not found:
+            return "open an account that promises a larger epsilon"
+        return f"it would fit with {' or '.join(found)} of one release"
+
+    @contextmanager
+    def refuse_with_advice(self) -> Iterator[None]:
+        """Say it with the refusal."""
+        try:
+            yield
+        except BudgetExceeded as error:
+            if not self.never:
+                raise
+            raise BudgetExceeded(
+                f"{error}: {self.advice} {_WHERE}",
+                remaining=error.remaining,
+                requested=error.requested,
+            ) from error
+
+    def add_advice(self, preview: Preview) -> Preview:
+        """Say it with a preview."""
+        if not self.never:
+            return preview
+        return replace(preview, remarks=(*preview.remarks, f"{self.advice} {_WHERE}"))
+
+    def _would_fit(self, key: str, figure: float) -> bool:
+        spec = self.inputs.spec.model_copy(update={"noise": None, "epsilon": None, key: figure})
+        changed = replace(self.inputs, spec=spec)
+        with warnings.catch_warnings():  # what is only tried promises nothing to anybody
+            warnings.simplefilter("ignore", WeakPrivacyWarning)
+            try:
+                return self._covered(build_release(changed, self.account, self.rows))
+            except InvalidInput:  # a figure beyond what can be drawn
+                return False
+
+    def _covered(self, release: Release[Explanation]) -> bool:
+        account = self.account
+        if account is None or account.measure is None:
+            return True
+        event = release.cost(1 if release.part is RowPart.EXPLAINED else self.rows)
+        if event is None:
+            return True
+        return fits(account.measure.cost(event), account.budgets)

@@ -38,22 +38,20 @@ from voile.records.ledger import (
     Alert,
     Asked,
     Charge,
+    ChargedAnswer,
     Grant,
     Opening,
     Question,
-    Settled,
     check_fits,
     child_of,
     like_parent,
 )
-from voile.records.ledger.event_text import event_for_log, event_text
-from voile.records.ledger.sums import written
-from voile.records.nonces import Committing
+from voile.records.ledger.event_text import event_for_log, event_text, written
 from voile.records.storage import Reader, Transaction
-from voile.records.stored_answers import StoredAnswer
+from voile.records.stored_answers import CommitmentTerms, StoredAnswer
 from voile.records.vault import Vault
 
-Refusing: TypeAlias = Refused | InvalidInput
+Refusal: TypeAlias = Refused | InvalidInput
 """Why one caller is not answered; a fault of the database is everybody's, and is raised."""
 _LONGEST_REASON: Final = 300
 
@@ -81,7 +79,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if not self.guarantees:
-            raise InvalidInput("a release without a guarantee is not charged, and not released")
+            raise InvalidInput("a release needs a guarantee to be charged and released")
 
     def charge(self, asked: Asked) -> Charge:
         """What the ledger charges for it, under the digest by which it recognises the question."""
@@ -98,7 +96,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class NoisyAnswer:
     """An answer in memory.
 
     Args:
@@ -168,7 +166,7 @@ class AccountQuestions:
 def _recognised(vault: Vault, parent: Account, request: Request) -> Asked:
     name = request.question.account
     account = parent if name == parent.name else child_of(parent, name)
-    return vault.key.asked(request.question, account, request.caller)
+    return vault.key.digest_question(request.question, account, request.caller)
 
 
 # --- the steps ------------------------------------------------------------------------------------
@@ -176,16 +174,17 @@ def _recognised(vault: Vault, parent: Account, request: Request) -> Asked:
 
 def look_up(
     vault: Vault, t: Reader, questions: AccountQuestions
-) -> list[Settled | None] | Refusing:
+) -> list[ChargedAnswer | None] | Refusal:
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
+    # A stored answer is free: giving the same noise again reveals nothing new.
     found = _answered(vault, t, questions)
     refused = _refusal(vault, t, questions, found)
     return found if refused is None else refused
 
 
 def settle(
-    vault: Vault, t: Transaction, questions: AccountQuestions, drawn: Mapping[int, Drawn]
-) -> list[Settled] | Refusing:
+    vault: Vault, t: Transaction, questions: AccountQuestions, drawn: Mapping[int, NoisyAnswer]
+) -> list[ChargedAnswer] | Refusal:
     """Step 3, in a transaction of the caller's: nothing may leave before it is committed.
 
     Whether everything fits is known before the first write: a single charge on an open account
@@ -196,6 +195,8 @@ def settle(
     Args:
         drawn: answers to the questions with these numbers; what was answered before needs none.
     """
+    # Looked up again: since step 1 somebody may have got the same answer. Theirs is given, and what
+    # was drawn here is dropped unseen. Two draws would be two releases for one charge.
     found = _answered(vault, t, questions)
     if len(found) == 1 and vault.ledger.is_open(t, questions.requests[0].question.account):
         try:
@@ -213,11 +214,11 @@ def _settled(
     vault: Vault,
     t: Transaction,
     questions: AccountQuestions,
-    found: Sequence[Settled | None],
-    drawn: Mapping[int, Drawn],
-) -> list[Settled]:
-    given: dict[object, Settled] = {}
-    settled: list[Settled] = []
+    found: Sequence[ChargedAnswer | None],
+    drawn: Mapping[int, NoisyAnswer],
+) -> list[ChargedAnswer]:
+    given: dict[object, ChargedAnswer] = {}
+    settled: list[ChargedAnswer] = []
     for number, stored in enumerate(found):
         key = _told_apart(questions, number)
         again = given.get(key)  # named twice: answered once
@@ -227,7 +228,7 @@ def _settled(
     return settled
 
 
-def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Settled | None]:
+def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[ChargedAnswer | None]:
     if questions.fresh:
         return [None] * len(questions.asked)
     return [vault.ledger.answered(t, each) for each in questions.asked]
@@ -235,18 +236,20 @@ def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Sett
 
 def _told_apart(questions: AccountQuestions, number: int) -> object:
     """Equal for questions that get one answer: never two fresh ones."""
+    # Fresh noise is paid for each time; a repeated question within one call is one release.
     return number if questions.fresh else questions.asked[number].digest
 
 
 def _refusal(
-    vault: Vault, t: Reader, questions: AccountQuestions, found: Sequence[Settled | None]
-) -> Refusing | None:
+    vault: Vault, t: Reader, questions: AccountQuestions, found: Sequence[ChargedAnswer | None]
+) -> Refusal | None:
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
     new: dict[object, Charge] = {}
     carried: set[str] = set()
     for number, (request, stored) in enumerate(zip(questions.requests, found, strict=True)):
         if stored is None and _told_apart(questions, number) not in new:
             before = accounts_to_carry(vault, t, request.question)
+            # What was spent under an earlier spelling of a name counts once, with the first charge.
             owed = [events for name, events in before.items() if name not in carried]
             carried |= set(before)
             new[_told_apart(questions, number)] = _with_earlier(questions.charges[number], owed)
@@ -259,8 +262,8 @@ def _refusal(
 
 
 def _pay(
-    vault: Vault, t: Transaction, questions: AccountQuestions, number: int, drawn: Drawn
-) -> Settled:
+    vault: Vault, t: Transaction, questions: AccountQuestions, number: int, drawn: NoisyAnswer
+) -> ChargedAnswer:
     """Charge, keep the answer, append the record; open the account of a record that has none.
 
     What the record has spent under earlier spellings of its name is part of its first charge.
@@ -299,7 +302,7 @@ def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> 
     return replace(charge, event=Composed((charge.event, *more))) if more else charge
 
 
-def leaving(vault: Vault, request: Request, asked: Asked, settled: Settled) -> Answer:
+def leaving(vault: Vault, request: Request, asked: Asked, settled: ChargedAnswer) -> Answer:
     """What goes out, once it is committed.
 
     Nonces come from what is kept and the key outside the database: a receipt can be issued again.
@@ -328,9 +331,15 @@ def record_refusal(
     vault.log.append(t, record)
 
 
-def _record(vault: Vault, request: Request, asked: Asked, grant: Grant, drawn: Drawn) -> Encoded:
+def _record(
+    vault: Vault, request: Request, asked: Asked, grant: Grant, drawn: NoisyAnswer
+) -> Encoded:
     """The record of a charge, as bytes. It states the cost that was charged."""
-    committing = Committing(vault.log.origin, grant.terms, grant.number, asked.digest, drawn.digest)
+    # The log holds commitments, not digests: without the nonce nobody can test a guess of question
+    # or answer against it.
+    committing = CommitmentTerms(
+        vault.log.origin, grant.terms, grant.number, asked.digest, drawn.digest
+    )
     nonces = committing.nonces(vault.key)
     draft = _draft(request.subject, request.guarantees, grant.event, grant.cost)
     return draft.filled(

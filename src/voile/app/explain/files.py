@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-from voile import plots
-from voile.app.explain.released import Explained
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.service import ReleaseService
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
@@ -18,6 +16,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import read_json
 from voile.core.optional import optional
+from voile.core.rendering import draw_picture
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
 
 RECEIPT: Final = ".tlog-proof"
@@ -50,18 +49,11 @@ def check_suffix(path: Path, known: Sequence[str]) -> None:
         )
 
 
-def draw(explained: Explained, path: Path) -> Path:
-    """A picture, by the ending of the name: `.png`, `.svg` or `.pdf`; whole or not at all.
-
-    One prediction is drawn from its base value on; anything else as bars.
-    """
+def draw(explained: ReleasedExplanation, path: Path) -> Path:
+    """A picture, by the ending of the name: `.png`, `.svg` or `.pdf`; whole or not at all."""
     check_suffix(path, PICTURES)
-    (output, *others) = explained.describe().outputs
-    leads = output.prediction is not None and not others
-    figure = plots.waterfall(explained) if leads else plots.bar(explained)
-    picture = BytesIO()
-    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=150)
-    return replace_file(path, picture.getvalue(), mode=_mode(explained.explanation))
+    picture = draw_picture(explained, path.suffix[1:].lower())
+    return replace_file(path, picture, mode=_mode(explained.explanation))
 
 
 def _mode(explanation: Explanation) -> int:
@@ -89,7 +81,9 @@ def as_plain(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def write_receipts(service: ReleaseService, explained: Explained, path: Path) -> list[Path]:
+def write_receipts(
+    service: ReleaseService, explained: ReleasedExplanation, path: Path
+) -> list[Path]:
     """One receipt for one entry; for several, a folder with a receipt and an answer for each.
 
     With an answer beside it, each can be checked by itself: `voile audit verify RECEIPT --answer`.
@@ -129,14 +123,18 @@ def folder_of_receipts(path: Path) -> Path:
     return path.with_suffix(".receipts")
 
 
-def write_row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> list[Path]:
+def write_row_receipts(
+    service: ReleaseService, explained: ReleasedExplanation, folder: Path
+) -> list[Path]:
     """For each row of a free call, its explanation and its own proof, numbered from 1."""
     folder.mkdir(parents=True, exist_ok=True)
     clear_numbered(folder, (SAVED[0], ROW_RECEIPT), beyond=len(explained.explanation))
     return list(_row_receipts(service, explained, folder))
 
 
-def _row_receipts(service: ReleaseService, explained: Explained, folder: Path) -> Iterator[Path]:
+def _row_receipts(
+    service: ReleaseService, explained: ReleasedExplanation, folder: Path
+) -> Iterator[Path]:
     for number, row in enumerate(explained.explanation, start=1):
         row.save(folder / f"{number}{SAVED[0]}")
         proof = service.row_receipt(explained, number - 1)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from voile.app.explain.charging import AccountQuestions, record_refusal
-from voile.app.explain.questions import PublicFacts
+from voile.app.explain.questions import ReleaseTerms
 from voile.app.explain.service import ReleaseService
 from voile.app.explain.walk import look_now
 from voile.core.errors import BudgetExceeded
@@ -32,7 +32,7 @@ def ask_artefact(
     fresh: bool = False,
 ) -> AccountQuestions:
     """The question for what a release makes once, charged as this event if that is another one."""
-    request = PublicFacts(release).artefact(payer, caller=caller, purpose=release.title)
+    request = ReleaseTerms(release).artefact(payer, caller=caller, purpose=release.title)
     request = request if event is None else replace(request, event=event)
     return AccountQuestions.to_account(vault, vault.account(payer), [request], fresh=fresh)
 

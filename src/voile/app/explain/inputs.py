@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import origin_from
 from voile.app.explain.model_folder import ModelFolder
-from voile.app.explain.released import Explained
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain, read_rows, rows_of_table
 from voile.attribution import FastShap, Groups, Speed
 from voile.attribution.fastshap import load_explainer
@@ -24,6 +24,7 @@ from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.guarantee import RowPart
 from voile.core.input_file import read_json
+from voile.core.method import Method
 from voile.core.schema import Categories, Schema, is_table
 from voile.core.transparency import Level
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
@@ -81,8 +82,8 @@ class ExplanationInputs:
             self.declared.check_paid()
         if self._public_background is not None and self.background_origin is None:
             raise InvalidInput(
-                "background rows that are not protected leave their mark on what is released: say "
-                "what they were made from (background_origin, --background-origin public)"
+                "say where the background rows come from: background_origin, --background-origin "
+                "public"
             )
 
     @cached_property
@@ -92,10 +93,9 @@ class ExplanationInputs:
             return self.declared
         if self._public_background is None:
             raise Refused(
-                "clusters that are found in protected rows have to be paid for, which this command "
-                "does not do: in Python, voile.app.explain.paid_clusters "
-                "charges them and hands them to the release with their guarantee; --clusters is "
-                "only for groups that were declared without looking at protected data"
+                "clusters found in protected rows cost budget, which this command does not "
+                "charge. Declare groups without looking at protected data (--clusters), or use "
+                "voile.app.explain.paid_clusters in Python"
             )
         assert self.background_origin is not None
         count = min(CLUSTERS, len(self.schema.features))
@@ -128,7 +128,7 @@ class ExplanationInputs:
         made = f"made from {', '.join(labels)}" if labels else "public"
         return (f"it is assumed, as stated, that the background rows are {made}", *self.remarks)
 
-    def told(self, explained: Explained) -> Explained:
+    def add_context(self, explained: ReleasedExplanation) -> ReleasedExplanation:
         """With what is known here, for whoever reads it out."""
         return replace(
             explained,
@@ -164,10 +164,10 @@ class ExplanationInputs:
             return read_rows(source, self.schema, column, protected=protected)
         if is_table(given):
             return rows_of_table(given, self.schema, column, protected=protected)
-        rows = RowsToExplain.of(given)
+        rows = RowsToExplain.from_rows(given)
         if column is not None and rows.identifiers is None:
             raise InvalidInput(
-                f"this release takes identifiers from the column {column!r}: hand in a table, or "
+                f"this release reads identifiers from the column {column!r}: pass a table, or "
                 "RowsToExplain with identifiers"
             )
         return rows
@@ -216,7 +216,7 @@ def load_inputs(
 
 def _additive(spec: ExplanationSpec, artefact: ModelFolder | None) -> AdditiveModel | None:
     """The closed formula is for training rows, over the background that was released with them."""
-    own = spec.background is None and spec.explainer is None
+    own = spec.background is None and spec.explainer is None and spec.method is None
     if not own or spec.protect is not RowPart.TRAINING:
         return None
     return None if artefact is None else artefact.additive
@@ -226,14 +226,17 @@ def _deviations(spec: ExplanationSpec, artefact: ModelFolder | None) -> Mapping[
     """They were estimated over the reference rows, and say nothing about other backgrounds."""
     if artefact is None or spec.background is not None or spec.explainer is not None:
         return None
+    if spec.method is not None and not spec.method.is_shapley:
+        return None
     return artefact.deviations
 
 
 def _alarms(spec: ExplanationSpec, artefact: ModelFolder | None) -> tuple[str, ...]:
-    """Of the surrogate only where a learned explainer, which was made from it, explains."""
+    """Of the surrogate only where it, or a learned explainer that was made from it, explains."""
     if artefact is None:
         return ()
-    unused = () if spec.explainer is not None else (SURROGATE,)
+    is_used = spec.explainer is not None or spec.method is Method.SURROGATE
+    unused = () if is_used else (SURROGATE,)
     return artefact.alarms(unused=unused)
 
 
@@ -242,8 +245,8 @@ def find_artefact(model: str) -> ModelFolder | None:
     if not Path(model).is_dir():
         if not Path(model).exists() and ":" not in model:
             raise InvalidInput(
-                f"{model}: there is no such model or artefact here (a folder of `voile federate` "
-                "or `voile train`, an ONNX file, or package.module:object)"
+                f"{model}: no such model or artefact. Expected a folder of `voile federate` or "
+                "`voile train`, an ONNX file, or package.module:object"
             )
         return None
     from voile.app.artefact import is_artefact, load_artefact
@@ -253,7 +256,7 @@ def find_artefact(model: str) -> ModelFolder | None:
         return load_trained_model(Path(model))
     if not is_artefact(Path(model)):
         raise InvalidInput(
-            f"{model}: a folder, but not a finished artefact of `voile federate` or a model of "
+            f"{model}: this folder is not a finished artefact of `voile federate`, nor a model of "
             "`voile train`"
         )
     return load_artefact(Path(model))
@@ -266,17 +269,14 @@ def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
     """As stated; of an artefact, as it was recorded when it was made."""
     if artefact is None and spec.model_origin is None:
         raise InvalidInput(
-            "every promise rests on what the model was made from: --model-origin public, "
-            "trained-on:LABEL, or a JSON file with the guarantees of its training"
+            "say what the model was trained on: --model-origin public, trained-on:LABEL, or a "
+            "JSON file with the guarantees of its training"
         )
     if artefact is None:
         assert spec.model_origin is not None
         return origin_from(spec.model_origin)
     if spec.model_origin is not None:
-        raise InvalidInput(
-            "an artefact records what it was made from, and nothing overrides that: leave out "
-            "--model-origin"
-        )
+        raise InvalidInput("leave out --model-origin: an artefact records what it was made from")
     return artefact.origin
 
 
@@ -292,11 +292,11 @@ def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Or
 
 def _schema(spec: ExplanationSpec, artefact: ModelFolder | None) -> Schema:
     if spec.schema_file is not None and artefact is not None and artefact.additive is not None:
-        raise InvalidInput("a model of `voile train` holds its own schema: leave out --schema")
+        raise InvalidInput("leave out --schema: a model of `voile train` holds its own schema")
     if spec.schema_file is not None:
         return Schema.load(spec.schema_file)
     if artefact is None:
-        raise InvalidInput("say what the rows look like: --schema FILE")
+        raise InvalidInput("no schema given: describe the rows with --schema FILE")
     return artefact.schema
 
 
@@ -307,7 +307,7 @@ def _model(
 
     Of two classes one is explained: the other is its complement.
     """
-    wrapped = wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
+    wrapped = _whole_model(spec, artefact, modules)
     if spec.output_range is not None:
         wrapped = wrap(wrapped, outputs=Box(*spec.output_range))
     labels: Mapping[str, str] = {}
@@ -316,10 +316,20 @@ def _model(
         numbered = or_numbered(None, "output", count)
         labels = _output_labels(wrapped, numbered, schema)
         wrapped = wrap(wrapped, output_names=numbered)
-    names, output = wrapped.output_names or (), spec.output
+    names, output = wrapped.output_names or (), spec.output_name
     if output is None and isinstance(wrapped.outputs, Simplex) and len(names) == 2:
         output = names[-1]
     return (wrapped if output is None else wrapped.only(output)), labels
+
+
+def _whole_model(
+    spec: ExplanationSpec, artefact: ModelFolder | None, modules: Path | None
+) -> WrappedModel:
+    if spec.method is Method.SURROGATE:
+        if artefact is None or artefact.surrogate_model is None:
+            raise InvalidInput("the method surrogate explains an artefact of `voile federate`")
+        return artefact.surrogate_model
+    return wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
 
 
 def _output_labels(

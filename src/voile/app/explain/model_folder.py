@@ -27,6 +27,10 @@ class ModelFolder(Protocol):
     def model(self) -> WrappedModel: ...
 
     @property
+    def surrogate_model(self) -> WrappedModel | None:
+        """What imitates the model, if it has one."""
+
+    @property
     def origin(self) -> Origin: ...
 
     @property
@@ -50,4 +54,4 @@ class ModelFolder(Protocol):
         """What its training charged, as texts."""
 
     def alarms(self, *, unused: Collection[str] = ()) -> tuple[str, ...]:
-        """Why it is of no use, where it is not."""
+        """Why it should not be used, if so."""

@@ -2,27 +2,73 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from os.path import relpath
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from voile.app.explain import files
-from voile.app.explain.person_page import PAGE, Checked, write_page
-from voile.app.explain.released import Explained
+from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import check_outputs
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import RowPart
 from voile.core.optional import optional
+from voile.core.rendering import write_page
 from voile.records.checkpoints import Keeper
 
+PAGE: Final = ".html"
 MOST_PAGES: Final = 1_000
 """In one folder: pages are for people, and somebody hands them out."""
 
 
 @dataclass(frozen=True)
-class Written:
+class Checked:
+    """What the page can be checked with.
+
+    Args:
+        answer: the saved explanation.
+        receipt: None if none was written.
+        policy: whose signature counts.
+    """
+
+    answer: Path | None
+    receipt: Path | None
+    policy: Path
+
+    def command(self, folder: Path) -> str:
+        """The one command that checks it from there; empty where nothing can be checked."""
+        if self.receipt is None or self.answer is None or self.answer.suffix != ".voile":
+            return ""
+        receipt, answer, policy = (
+            relpath(path.absolute(), folder.absolute())
+            for path in (self.receipt, self.answer, self.policy)
+        )
+        words = ("voile", "audit", "verify", receipt, "--answer", answer, "--policy", policy)
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class PersonPage:
+    """What one person is shown.
+
+    Args:
+        explained: of the one row.
+        receipt: name of the file that proves it; empty if none was written.
+        command: checks it, in the folder of the page; empty where nothing can be checked.
+    """
+
+    view: ClassVar[str] = "person page"
+
+    explained: ReleasedExplanation
+    receipt: str
+    command: str
+
+
+@dataclass(frozen=True)
+class WrittenFiles:
     """What was written, by what it is, and what could not be.
 
     Args:
@@ -125,24 +171,25 @@ class Outputs:
         if self.page is None and self.pages is None:
             return
         if protect is RowPart.POPULATION:
-            raise InvalidInput("a page is about one person, and importance is about many: --plot")
+            raise InvalidInput(
+                "a page is about one person; use --plot for importance over many rows"
+            )
         if self.page is not None and rows != 1:
             raise InvalidInput(
-                f"a page is about one person, found {rows} rows: hand in one row for each page, or "
-                "name a folder for a page of each row: --page DIR/"
+                f"a page is about one person, found {rows} rows: pass one row, or a folder for a "
+                "page each: --page DIR/"
             )
         if self.pages is not None and protect is not RowPart.TRAINING:
             raise InvalidInput(
-                "a folder of pages needs a proof for each row, which rows have where explaining "
-                "them costs nothing (--protect training); these are charged for: ask row by row, "
-                "each with a page (--page FILE.html). Each is a question of its own, with noise of "
-                "its own, and is charged for, also where the same row was explained among others "
-                "before: who wants pages asks row by row from the start"
+                "a folder of pages needs a proof for each row, which exists only where "
+                "explanations are free (--protect training). For charged rows, ask for each row "
+                "separately with --page FILE.html. Each call is charged, also if the row was "
+                "explained together with others before"
             )
         if self.pages is not None and rows > MOST_PAGES:
             raise InvalidInput(
-                f"a folder holds at most {MOST_PAGES:,} pages, found {rows:,} rows: hand in fewer "
-                "of them at once, each time with a folder of their own"
+                f"a folder holds at most {MOST_PAGES:,} pages, found {rows:,} rows: split the "
+                "rows, and use one folder for each part"
             )
 
     def check_signing(self, keeper: Keeper | None) -> None:
@@ -150,19 +197,19 @@ class Outputs:
         asked_for = (self.receipt, self.row_receipts, self.pages)
         if keeper is None and any(place is not None for place in asked_for):
             raise InvalidInput(
-                "a receipt rests on a signed checkpoint, and nothing says who signs this log: name "
-                "its policy with --policy, or leave out --receipt, --row-receipts and folders of "
-                "pages"
+                "No signing policy found, so no receipt can be written. Create one with `voile "
+                "audit init`, name it with --policy, or leave out --receipt, --row-receipts and "
+                "folders of pages"
             )
 
-    def write(self, service: ReleaseService, explained: Explained) -> Written:
+    def write(self, service: ReleaseService, explained: ReleasedExplanation) -> WrittenFiles:
         """Write what can be written; a file that fails stops no other one.
 
         Receipts need a checkpoint over the record. Where no file was asked for, nothing is read:
         the answer is paid for, and leaves even if the records are closed by now.
         """
         if not self._named and not self._folders:
-            return Written({})
+            return WrittenFiles({})
         signed = service.vault.covers(max(explained.records))
         done: dict[str, list[str]] = {}
         failed: list[str] = []
@@ -171,17 +218,17 @@ class Outputs:
                 done[what] = [str(path) for path in write()]
             except Exception as error:  # the answer is paid for: nothing may keep it from leaving
                 failed.append(f"{what}: {error}")
-        return Written(done, tuple(failed), self._unwritten(explained) if not signed else "")
+        return WrittenFiles(done, tuple(failed), self._unwritten(explained) if not signed else "")
 
-    def _unwritten(self, explained: Explained) -> str:
+    def _unwritten(self, explained: ReleasedExplanation) -> str:
         """Why there is no proof, if one was to be expected."""
         if self.proof is None and self.row_receipts is None and self.pages is None:
             return ""
         later = "ask again once one is" if explained.charges else "sign first, then ask again"
-        return f"none written, because no checkpoint was signed here; {later}"
+        return f"none written, because no checkpoint was signed; {later}"
 
     def _writers(
-        self, service: ReleaseService, explained: Explained, signed: bool
+        self, service: ReleaseService, explained: ReleasedExplanation, signed: bool
     ) -> dict[str, Callable[[], list[Path]]]:
         writers: dict[str, Callable[[], list[Path]]] = {}
         explanation, saved, proof = explained.explanation, self.saved, self.proof
@@ -196,7 +243,7 @@ class Outputs:
             writers["picture"] = lambda: [files.draw(explained, picture)]
         if page is not None:
             checked = Checked(saved, proof if signed else None, service.vault.place.policy)
-            writers["page"] = lambda: [write_page(explained, page, checked)]
+            writers["page"] = lambda: [_write_page(explained, page, checked)]
         if pages is not None:
             writers["pages"] = lambda: _write_pages(service, explained, pages, signed)
         return writers
@@ -212,8 +259,15 @@ def page_place(named: str | None) -> tuple[Path | None, Path | None]:
     return (None, Path(named)) if is_folder else (Path(named), None)
 
 
+def _write_page(explained: ReleasedExplanation, path: Path, checked: Checked) -> Path:
+    """Write the page of the one row; whole or not at all, for its owner only."""
+    receipt = "" if checked.receipt is None else checked.receipt.name
+    page = PersonPage(explained, receipt, checked.command(path.parent))
+    return write_page(page, path, mode=0o600)
+
+
 def _write_pages(
-    service: ReleaseService, explained: Explained, folder: Path, signed: bool
+    service: ReleaseService, explained: ReleasedExplanation, folder: Path, signed: bool
 ) -> list[Path]:
     """For each row its explanation, its own proof, and the page that says how to check both."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -226,5 +280,5 @@ def _write_pages(
         page, policy = folder / f"{place + 1}{PAGE}", service.vault.place.policy
         proof = proofs[place] if signed else None
         checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
-        written.append(write_page(explained.of_row(place), page, checked))
+        written.append(_write_page(explained.of_row(place), page, checked))
     return written

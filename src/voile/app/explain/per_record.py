@@ -68,8 +68,8 @@ def check_account_of_records(account: Account) -> None:
     """Refuse what cannot hold an account for each record."""
     if account.is_plan:
         raise Refused(
-            f"account {account.name!r} is a plan; records are explained from a filter, best a "
-            "parallel one (`voile budget open --parallel`)"
+            f"account {account.name!r} has a fixed plan and cannot pay for single records; open "
+            "another one with `voile budget open --parallel`"
         )
     if account.is_parallel and len(account.name.encode()) + _LONGER > LONGEST_NAME:
         raise Refused(f"account {account.name!r}: its name is too long for accounts of records")
@@ -82,8 +82,8 @@ def check_key_of_records(vault: Vault, t: Reader, account: Account, charged: Ite
     mark = _first_mark(vault.ledger, t, account.name)
     if mark is not None and mark != key_mark(vault.key):
         raise Refused(
-            f"the records of account {account.name!r} were named with another replay key; "
-            "with this one each of them would get a budget of its own: use the old key"
+            f"the records of account {account.name!r} were named with another replay key. Use "
+            "that key: with this one, every record would get a second budget"
         )
 
 

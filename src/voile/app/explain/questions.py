@@ -52,11 +52,11 @@ class ExplanationRequest:
     fresh: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", RowsToExplain.of(self.rows))
+        object.__setattr__(self, "rows", RowsToExplain.from_rows(self.rows))
 
 
 @dataclass(frozen=True, eq=False)
-class PublicFacts:
+class ReleaseTerms:
     """What is public about a release, found out once."""
 
     release: Release[Any]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from voile.app.explain.assessed import AssessedClaims
 from voile.core.description import Description, Uncertainty
 from voile.core.explanation import Explanation
-from voile.core.explanation_page import notebook_html
-from voile.core.page_frame import fragment
+from voile.core.rendering import render_html
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
 from voile.records.audit_log import RowTree, explanation_bytes
@@ -23,7 +22,7 @@ NOT_ESTIMATED: Final = (
 
 
 @dataclass(frozen=True)
-class OnRecord:
+class LoggedAnswer:
     """One record of the audit log, and what it is about.
 
     Args:
@@ -49,7 +48,7 @@ class OnRecord:
 
 
 @dataclass(frozen=True, repr=False)
-class Explained:
+class ReleasedExplanation:
     """What leaves: an explanation that was paid for and is on record.
 
     Args:
@@ -65,8 +64,10 @@ class Explained:
         assessed: what attacks on the claims behind it have found, where there were any.
     """
 
+    view: ClassVar[str] = "released explanation"
+
     explanation: Explanation
-    entries: tuple[OnRecord, ...]
+    entries: tuple[LoggedAnswer, ...]
     rows_tree: RowTree | None = field(default=None, repr=False)
     schema: Schema | None = field(default=None, repr=False)
     deviations: Mapping[str, float] | None = field(default=None, repr=False)
@@ -75,7 +76,7 @@ class Explained:
     trained_with_noise: bool = False
     assessed: AssessedClaims | None = None
 
-    def of_row(self, number: int) -> Explained:
+    def of_row(self, number: int) -> ReleasedExplanation:
         """What is told about one row alone."""
         return replace(self, explanation=self.explanation[number])
 
@@ -144,8 +145,7 @@ class Explained:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        said = fragment("<p class='voile note'>{{ payment }}</p>", payment=self.payment)
-        return notebook_html(self, len(self.explanation)) + said
+        return render_html(self)
 
 
 def _first_few(names: Sequence[str], count: int = 5) -> str:

@@ -57,7 +57,7 @@ class RowsToExplain:
     hints: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, rows: Any) -> RowsToExplain:
+    def from_rows(cls, rows: Any) -> RowsToExplain:
         """Rows with nothing said about them, unless they are such already."""
         return rows if isinstance(rows, cls) else cls(rows)
 
@@ -101,7 +101,7 @@ def _identifiers(table: Any, column: str | None, source: str) -> list[Any] | Non
     if column is None:
         return None
     if column not in table:
-        raise InvalidInput(f"{source}: there is no column {column!r} with identifiers")
+        raise InvalidInput(f"{source}: there is no identifier column {column!r}")
     return list(table[column])
 
 
@@ -250,12 +250,12 @@ def stacked(parts: Sequence[Any]) -> Any:
     """Rows of several tables or arrays, one below the other; no cell changes its type."""
     if all(isinstance(part, np.ndarray) for part in parts):
         if len({(part.dtype, part.shape[1:]) for part in parts}) > 1:
-            raise InvalidInput("rows of different types or widths are not stacked")
+            raise InvalidInput("cannot stack rows of different types or widths")
         return np.concatenate(parts)
     tables = [_columns(part) for part in parts]
     names = {None if table is None else tuple(table) for table in tables}
     if None in names or len(names) > 1:
-        raise InvalidInput("rows with different columns are not stacked")
+        raise InvalidInput("cannot stack rows with different columns")
     return {name: _stacked_column([t[name] for t in tables if t]) for name in tables[0] or ()}
 
 

@@ -12,26 +12,34 @@ The last two are the walk (`walk`). Strangers may share its steps (`answer_many`
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from voile.app.budget.verification import Evidence, verify
-from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import (
     AccountQuestions,
     Answer,
-    Drawn,
+    NoisyAnswer,
     Request,
 )
-from voile.app.explain.free import FreeCall, free_call, nonces_of_call
-from voile.app.explain.questions import ExplanationRequest, PublicFacts, about_public, question
-from voile.app.explain.released import Explained, OnRecord, settled_notes
+from voile.app.explain.questions import ExplanationRequest, ReleaseTerms, about_public, question
+from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, settled_notes
 from voile.app.explain.rows import RowsToExplain
-from voile.app.explain.walk import Outcome, answer_alone, answer_together, ask, caught, to_keep
+from voile.app.explain.walk import (
+    Outcome,
+    affordable,
+    answer_alone,
+    answer_together,
+    ask,
+    caught,
+    to_keep,
+)
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Protected
+from voile.core.guarantee import Guarantee, Protected
 from voile.core.row_note import KnownNote
 from voile.privacy.events import PrivacyEvent
 from voile.records.audit_log import (
@@ -39,19 +47,89 @@ from voile.records.audit_log import (
     Receipt,
     Report,
     RowReceipt,
-    Unsigned,
+    RowTree,
+    UnsignedRecord,
     decode_record,
+    explanation_bytes,
+    explanation_rows,
+    guarantees_digest,
     issue_receipt,
 )
-from voile.records.ledger import Alert, Question
+from voile.records.audit_log.commitments import digest as commitment
+from voile.records.ledger import Alert, Question, ReplayKey
 from voile.records.ledger.event_text import event_text
 from voile.records.ledger.journal import entry_at
-from voile.records.nonces import opened_by_nonces
 from voile.records.storage import Reader, Transaction
-from voile.records.stored_answers import StoredAnswer
+from voile.records.stored_answers import StoredAnswer, opened_by_nonces
 from voile.records.vault import Vault
 from voile.release import Preview, Release
-from voile.release.made_once import Artefact, paid_artefact
+from voile.release.one_time import Artefact, paid_artefact
+
+# -------------------------------------------------------------------------------------------------
+# Explanations that cost nothing: one record for each call, and a proof for each row on demand.
+#
+# The record holds the guarantee that is carried forward, or says that there is none, commitments to
+# question and answer, and the root of a tree over a commitment for each row. Nothing grows with the
+# rows but the time to hash them; the ledger is not touched.
+#
+# All nonces are derived from the call's random name and the key outside the database. So proofs can
+# be issued at any later time by whoever has that key and the explanation.
+
+
+CARRIED: Final = "carried forward from training"
+NO_PROMISE: Final = "none: made from public artefacts only"
+
+
+@dataclass(frozen=True)
+class FreeCall:
+    """A call that is to be written into the log, its proofs, and what opens its commitments."""
+
+    record: PostProcessingRecord
+    tree: RowTree
+    nonces: dict[str, bytes] = field(repr=False)
+
+
+def free_call(vault: Vault, question: Question, subject: str, explanation: Explanation) -> FreeCall:
+    """What the log will say about one call; the answer leaves after the commit."""
+    call = secrets.token_hex(16)
+    tree = RowTree.from_rows(explanation_rows(explanation), _seed(vault.key, call))
+    nonces = nonces_of_call(vault.key, call)
+    promises = explanation.guarantees
+    first = promises[0] if promises else None
+    record = PostProcessingRecord(
+        time=int(vault.ledger.now()),
+        call=call,
+        subject=subject,
+        rows=len(explanation),
+        promise=CARRIED if promises else NO_PROMISE,
+        guarantees=_promises_digest(promises),
+        query=commitment("query", nonces["query"], question.canonical_bytes),
+        answer=commitment("answer", nonces["answer"], explanation_bytes(explanation)),
+        rows_root=tree.root,
+        epsilon=first.epsilon if first else None,
+        delta=first.delta if first else None,
+        **(first.protected.texts if first else {}),
+    )
+    return FreeCall(record, tree, nonces)
+
+
+@lru_cache(maxsize=256)
+def _promises_digest(guarantees: tuple[Guarantee, ...]) -> bytes:
+    """A service promises the same few things again and again."""
+    return guarantees_digest(guarantees)
+
+
+def nonces_of_call(key: ReplayKey, call: str) -> dict[str, bytes]:
+    """What opens the commitments of a call's record."""
+    return key.nonces(f"call {call}")
+
+
+def _seed(key: ReplayKey, call: str) -> bytes:
+    return key.nonce(f"call {call}", "rows")
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _MOST_KNOWN: Final = 256
 _log = logging.getLogger(__name__)
@@ -69,7 +147,7 @@ class ReleaseService:
 
     vault: Vault
     on_alert: Callable[[Alert], object] | None = None
-    _facts: dict[int, PublicFacts] = field(init=False, repr=False, default_factory=dict)
+    _facts: dict[int, ReleaseTerms] = field(init=False, repr=False, default_factory=dict)
 
     def preview(
         self,
@@ -88,7 +166,7 @@ class ReleaseService:
             caller, fresh: see `answer`.
         """
         found = self._preview(release, rows, payer, caller, fresh=fresh)
-        hints = () if isinstance(rows, int) else RowsToExplain.of(rows).hints
+        hints = () if isinstance(rows, int) else RowsToExplain.from_rows(rows).hints
         return replace(found, remarks=(*found.remarks, *hints)) if hints else found
 
     def _preview(
@@ -96,12 +174,14 @@ class ReleaseService:
     ) -> Preview:
         facts, vault = self._facts_of(release), self.vault
         if payer is None or facts.is_free:
-            return release.preview(rows if isinstance(rows, int) else RowsToExplain.of(rows).count)
+            return release.preview(
+                rows if isinstance(rows, int) else RowsToExplain.from_rows(rows).count
+            )
         facts.check_account(vault.account(payer))
         if isinstance(rows, int):
             return release.preview(rows)
         request = ExplanationRequest(
-            rows=RowsToExplain.of(rows), payer=payer, caller=caller, fresh=fresh
+            rows=RowsToExplain.from_rows(rows), payer=payer, caller=caller, fresh=fresh
         )
         found = release.preview(request.rows.count)
         assert found.event is not None
@@ -122,7 +202,7 @@ class ReleaseService:
         purpose: str = "explanation",
         subject: str = "",
         fresh: bool = False,
-    ) -> Explained:
+    ) -> ReleasedExplanation:
         """Explain rows, or refuse (`Refused`, `BudgetExceeded`).
 
         Args:
@@ -136,7 +216,7 @@ class ReleaseService:
             fresh: pay again for new noise, even if the question was answered before.
         """
         request = ExplanationRequest(
-            rows=RowsToExplain.of(rows),
+            rows=RowsToExplain.from_rows(rows),
             payer=payer,
             caller=caller,
             purpose=purpose,
@@ -144,7 +224,7 @@ class ReleaseService:
             fresh=fresh,
         )
         (outcome,) = self.answer_many(release, [request])
-        if isinstance(outcome, Explained):
+        if isinstance(outcome, ReleasedExplanation):
             return outcome
         raise outcome
 
@@ -165,7 +245,7 @@ class ReleaseService:
         return outcomes
 
     def answer_request(
-        self, request: Request, draw: Callable[[], Drawn], *, fresh: bool = False
+        self, request: Request, draw: Callable[[], NoisyAnswer], *, fresh: bool = False
     ) -> Answer:
         """The walk for one question whose answer is bytes; refused by `BudgetExceeded`."""
         vault = self.vault
@@ -210,7 +290,7 @@ class ReleaseService:
         try:
             return self.vault.storage.read_snapshot(find)
         except InvalidInput as error:
-            raise Refused(f"{error}: nobody was charged for it") from error
+            raise Refused(f"{error}: no charge exists for it") from error
 
     # --- proofs ---------------------------------------------------------------------------------
 
@@ -233,10 +313,10 @@ class ReleaseService:
             raise InvalidInput(f"record {record} is not that of a call that cost nothing")
         key = self.vault.place.replay_key
         if not key.exists():
-            raise InvalidInput(f"{key}: the replay key is not here: name it with --replay-key")
+            raise InvalidInput(f"{key}: replay key not found; name it with --replay-key")
         return self._proof(record, nonces_of_call(self.vault.key, call.call))
 
-    def receipts(self, explained: Explained) -> tuple[Receipt, ...]:
+    def receipts(self, explained: ReleasedExplanation) -> tuple[Receipt, ...]:
         """A proof for each entry; signed first, if need be."""
         return tuple(
             opened_by_nonces(
@@ -246,7 +326,7 @@ class ReleaseService:
             for entry in explained.entries
         )
 
-    def row_receipt(self, explained: Explained, row: int) -> RowReceipt:
+    def row_receipt(self, explained: ReleasedExplanation, row: int) -> RowReceipt:
         """A proof for one row of a call that cost nothing; it says nothing about other rows."""
         if explained.rows_tree is None:
             raise InvalidInput("rows that were charged have receipts of their own (`receipts`)")
@@ -257,9 +337,9 @@ class ReleaseService:
         storage, log = self.vault.storage, self.vault.log
         try:
             return issue_receipt(storage, log, record, nonces)
-        except Unsigned as error:
+        except UnsignedRecord as error:
             if not self.vault.can_sign:
-                raise Unsigned(f"{error}, where the signing key of this log is") from None
+                raise UnsignedRecord(f"{error}, where the signing key of this log is") from None
         self.vault.publish()
         return issue_receipt(storage, log, record, nonces)
 
@@ -272,7 +352,7 @@ class ReleaseService:
     # --- explanations that cost nothing ---------------------------------------------------------
 
     def _answer_freely(
-        self, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+        self, facts: ReleaseTerms, requests: Sequence[ExplanationRequest]
     ) -> list[Outcome]:
         """The ledger is not touched; one record for each call, all in one transaction."""
         if self.vault.log.kept is not None:
@@ -289,7 +369,7 @@ class ReleaseService:
         ]
 
     def _free_call(
-        self, facts: PublicFacts, request: ExplanationRequest
+        self, facts: ReleaseTerms, request: ExplanationRequest
     ) -> tuple[Explanation, Question, FreeCall]:
         rows = request.rows
         rows.check()
@@ -299,13 +379,13 @@ class ReleaseService:
         call = free_call(self.vault, asked, facts.subject(request.subject), explanation)
         return explanation, asked, call
 
-    def _facts_of(self, release: Release[Any]) -> PublicFacts:
+    def _facts_of(self, release: Release[Any]) -> ReleaseTerms:
         """Releases are frozen: the same object has the same facts."""
         known = self._facts.get(id(release))
         if known is None or known.release is not release:
             if len(self._facts) >= _MOST_KNOWN:
                 self._facts.clear()
-            known = self._facts[id(release)] = PublicFacts(release)
+            known = self._facts[id(release)] = ReleaseTerms(release)
         return known
 
     def _tell(self, alerts: Sequence[Alert]) -> None:
@@ -318,6 +398,8 @@ class ReleaseService:
                 _log.exception("the callback for %s failed; the alert is recorded", alert)
 
 
-def _free(number: int, explanation: Explanation, asked: Question, call: FreeCall) -> Explained:
-    entry = OnRecord(explanation, asked.canonical_bytes, number, None, False, call.nonces)
-    return Explained(explanation, (entry,), call.tree)
+def _free(
+    number: int, explanation: Explanation, asked: Question, call: FreeCall
+) -> ReleasedExplanation:
+    entry = LoggedAnswer(explanation, asked.canonical_bytes, number, None, False, call.nonces)
+    return ReleasedExplanation(explanation, (entry,), call.tree)

@@ -22,21 +22,23 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 from voile.app.explain.charging import (
     AccountQuestions,
     Answer,
-    Drawn,
+    NoisyAnswer,
     leaving,
     look_up,
     record_refusal,
     settle,
 )
-from voile.app.explain.questions import ExplanationRequest, PublicFacts
-from voile.app.explain.released import Explained, OnRecord, joined, settled_notes
+from voile.app.explain.questions import ExplanationRequest, ReleaseTerms
+from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined, settled_notes
 from voile.app.explain.rows import chosen, stacked
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.row_note import notes_among
+from voile.privacy.accounting.measures import consumed
+from voile.privacy.events import PrivacyEvent
 from voile.records.audit_log import explanation_bytes
-from voile.records.ledger import Alert, Settled
+from voile.records.ledger import Alert, ChargedAnswer, would_cost
 from voile.records.storage import Reader, Transaction
 from voile.records.storage.grouped import grouped_writes
 from voile.records.vault import Vault
@@ -44,24 +46,24 @@ from voile.release import Release
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
-Outcome: TypeAlias = Explained | Exception
+Outcome: TypeAlias = ReleasedExplanation | Exception
 """What became of one request among several."""
 Asked: TypeAlias = Sequence[AccountQuestions | Exception]
 """Of each caller the questions, or why there are none."""
-Looked: TypeAlias = tuple[AccountQuestions, Sequence[Settled | None]]
+Looked: TypeAlias = tuple[AccountQuestions, Sequence[ChargedAnswer | None]]
 """The questions of one caller, and of each what was answered before."""
 Missing: TypeAlias = Mapping[int, Sequence[int]]
 """Of each caller, the numbers of the questions that were not answered before."""
 Explanations: TypeAlias = Mapping[int, Mapping[int, Explanation] | Exception]
 """Of each caller, the explanations that were drawn for these, or what went wrong."""
-Draws: TypeAlias = Mapping[int, Mapping[int, Drawn] | Exception]
+Draws: TypeAlias = Mapping[int, Mapping[int, NoisyAnswer] | Exception]
 """The same as bytes."""
 Answers: TypeAlias = tuple[Answer, ...] | Exception
 """Of each caller, the answers, or why there are none."""
 
 
 def answer_together(
-    vault: Vault, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    vault: Vault, facts: ReleaseTerms, requests: Sequence[ExplanationRequest]
 ) -> tuple[list[Outcome], list[Alert]]:
     """The four steps. Also gives the thresholds that charges have reached, to tell people of."""
     looked = look(vault, lambda t: ask(vault, t, facts, requests))
@@ -74,7 +76,9 @@ def answer_together(
     return outcomes, alerts_of(answers)
 
 
-def answer_alone(vault: Vault, questions: AccountQuestions, drawing: Callable[[], Drawn]) -> Answer:
+def answer_alone(
+    vault: Vault, questions: AccountQuestions, drawing: Callable[[], NoisyAnswer]
+) -> Answer:
     """The same for one question whose answer is bytes; raises why there is none."""
     looked = look(vault, lambda _: [questions])
     drawn = {0: {0: drawing()}} if unanswered(looked) else {}
@@ -88,19 +92,19 @@ def answer_alone(vault: Vault, questions: AccountQuestions, drawing: Callable[[]
 
 
 def ask(
-    vault: Vault, t: Reader, facts: PublicFacts, requests: Sequence[ExplanationRequest]
+    vault: Vault, t: Reader, facts: ReleaseTerms, requests: Sequence[ExplanationRequest]
 ) -> Asked:
     """The questions that requests make, to accounts that protect what the release speaks about."""
     return [_asked(vault, t, facts, each) for each in requests]
 
 
 def _asked(
-    vault: Vault, t: Reader, facts: PublicFacts, request: ExplanationRequest
+    vault: Vault, t: Reader, facts: ReleaseTerms, request: ExplanationRequest
 ) -> AccountQuestions | Exception:
     if request.payer is None:
         return Refused(
-            "this release costs privacy budget: say which account pays "
-            "(`voile budget open` opens one)"
+            "this release costs privacy budget: name the account that pays (`voile budget open` "
+            "opens one)"
         )
     try:
         request.rows.check()
@@ -225,14 +229,14 @@ def as_bytes(release: Release[Explanation], drawn: Explanations) -> Draws:
 
 def _all_to_keep(
     release: Release[Explanation], drawn: Mapping[int, Explanation]
-) -> dict[int, Drawn]:
+) -> dict[int, NoisyAnswer]:
     return {number: to_keep(release, each) for number, each in drawn.items()}
 
 
-def to_keep(release: Release[Any], made: Any) -> Drawn:
+def to_keep(release: Release[Any], made: Any) -> NoisyAnswer:
     """The log commits to an explanation as any copy of it proves, to anything else as kept."""
     committed = explanation_bytes(made) if isinstance(made, Explanation) else b""
-    return Drawn(release.codec.pack(made), committed)
+    return NoisyAnswer(release.codec.pack(made), committed)
 
 
 # --- 3: settle -----------------------------------------------------------------------------------
@@ -245,7 +249,7 @@ def settle_all(vault: Vault, looked: Sequence[Looked | Exception], drawn: Draws)
     Args:
         drawn: answers to what was missing; nothing is written if there are none.
     """
-    settled = dict[int, Sequence[Settled] | Exception]()
+    settled = dict[int, Sequence[ChargedAnswer] | Exception]()
     if drawn:
         settled = vault.storage.submit(lambda t: _settle(vault, t, looked, drawn))
     return [_leaving(vault, each, settled.get(n)) for n, each in enumerate(looked)]
@@ -253,8 +257,8 @@ def settle_all(vault: Vault, looked: Sequence[Looked | Exception], drawn: Draws)
 
 def _settle(
     vault: Vault, t: Transaction, looked: Sequence[Looked | Exception], drawn: Draws
-) -> dict[int, Sequence[Settled] | Exception]:
-    outcomes: dict[int, Sequence[Settled] | Exception] = {}
+) -> dict[int, Sequence[ChargedAnswer] | Exception]:
+    outcomes: dict[int, Sequence[ChargedAnswer] | Exception] = {}
     with _shared(t, len(drawn)) as t:
         for caller, answers in drawn.items():
             each = looked[caller]
@@ -272,7 +276,7 @@ def _shared(t: Transaction, callers: int) -> AbstractContextManager[Transaction]
 
 
 def _leaving(
-    vault: Vault, looked: Looked | Exception, settled: Sequence[Settled] | Exception | None
+    vault: Vault, looked: Looked | Exception, settled: Sequence[ChargedAnswer] | Exception | None
 ) -> Answers:
     if isinstance(looked, Exception):
         return looked
@@ -299,7 +303,7 @@ def _explained(
     release: Release[Explanation],
     answers: Sequence[Answer],
     drawn: Mapping[int, Explanation] | Exception | None,
-) -> Explained:
+) -> ReleasedExplanation:
     """What was drawn here, unless somebody else's answer was there first."""
     assert not isinstance(drawn, Exception)
     entries = []
@@ -307,7 +311,7 @@ def _explained(
         own = None if answer.replayed or drawn is None else drawn.get(number)
         explanation = release.codec.unpack(answer.content) if own is None else own
         entries.append(
-            OnRecord(
+            LoggedAnswer(
                 explanation,
                 answer.question.canonical_bytes,
                 answer.record,
@@ -316,7 +320,7 @@ def _explained(
                 answer.nonces,
             )
         )
-    return Explained(joined([entry.explanation for entry in entries]), tuple(entries))
+    return ReleasedExplanation(joined([entry.explanation for entry in entries]), tuple(entries))
 
 
 def caught(
@@ -327,3 +331,35 @@ def caught(
         return make(*given, **named)
     except Exception as error:
         return error
+
+
+# --- Whether an account can pay for a release, and which share of it that takes; only reads ------
+
+
+def affordable(
+    vault: Vault, questions: AccountQuestions, payer: str, event: PrivacyEvent
+) -> tuple[str, ...]:
+    """What is to be said to somebody who asks beforehand."""
+    looked = look_now(vault, questions)
+    if isinstance(looked, Exception):
+        return (f"would be refused: {looked}",)
+    if all(stored is not None for stored in looked[1]):
+        return ("answered before: the same answer is free, unless you pass --redraw",)
+    below = any(each.question.account != payer for each in looked[0].requests)
+    return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
+
+
+def _share(vault: Vault, t: Reader, payer: str, event: PrivacyEvent, below: bool) -> str:
+    """In words; `below` says that records pay, each from its own account below the payer's."""
+    account = vault.ledger.account(t, payer)
+    if below and account.measure is not None:
+        own = consumed(account.measure.cost(event), account.budgets)
+        return f"fits: uses {own:.1%} of the budget of each record in account {payer!r}"
+    found = would_cost(vault.ledger, t, payer, event)
+    _, before, after = found.consumed[0]
+    tight = max(found.consumed, key=lambda each: each[2])
+    above = "" if tight[0] == payer else f"; {tight[0]!r} above it is then at {tight[2]:.1%}"
+    return (
+        f"fits: uses {after - before:.1%} of account {payer!r}; {before:.1%} is used so far, and "
+        f"{1 - after:.1%} would be left{above}"
+    )

@@ -29,16 +29,16 @@ class Accepts:
     def check(self, name: str, agreement: FederationAgreement) -> None:
         if self.agreement is not None and self.agreement != agreement.digest:
             raise Refused(
-                f"{name!r} has accepted the agreement {self.agreement}, and this one is "
+                f"{name!r} accepted the agreement {self.agreement}, but this one is "
                 f"{agreement.digest}; nothing was trained or charged"
             )
         self._check_unit(name, frozenset(agreement.protected.columns))
         epsilon = agreement.epsilon_of(name)
         if epsilon > self.epsilon or agreement.delta > self.delta:
             raise Refused(
-                f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}), and "
-                f"(ε = {epsilon:g}, δ = {agreement.delta:g}) was agreed on; nothing was "
-                "trained or charged"
+                f"{name!r} accepts at most (ε = {self.epsilon:g}, δ = {self.delta:g}), but the "
+                f"agreement has (ε = {epsilon:g}, δ = {agreement.delta:g}); nothing was trained "
+                "or charged"
             )
 
     def _check_unit(self, name: str, protected: frozenset[str]) -> None:

@@ -11,19 +11,20 @@ from functools import cached_property
 from typing import Any, Final
 
 from voile.app.federate.kinds import DEFAULT, KINDS
-from voile.attacks.members_count import count_event
+from voile.assess.members_count import count_event
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.schema import Schema
 from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
-from voile.federation.files import file_stem
+from voile.federation.aggregators import AGGREGATORS, MEAN, SumAggregator
+from voile.federation.secure_aggregation import ThreatModel
+from voile.federation.stored_text import file_stem
 from voile.federation.task import FollowUp
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.shapley_guided_noise import GuidedPlan
 from voile.privacy.events import PrivacyEvent, PureDp
 from voile.records.audit_log.notes import VerifierKey
-from voile.secure_aggregation import ThreatModel
 
 SERVER: Final = "server"
 _ORIGIN: Final = "voile.invalid"
@@ -45,6 +46,7 @@ class FederationAgreement:
         pipeline: what is trained, one of `voile.app.federate.kinds.KINDS`.
         rounds, participations: see `FederationFacts`.
         hidden: widths of hidden layers; the default of each stage if None.
+        aggregator: how updates become one, one of `voile.federation.aggregators.AGGREGATORS`.
         levels: epsilon of parties that have declared one of their own, by name.
         secure: against whom single updates are hidden by a secure sum; None: the server sees them.
         server_key: that the server signs its log with, and its messages of a secure sum.
@@ -64,6 +66,7 @@ class FederationAgreement:
     rounds: int = 10
     participations: int | None = None
     hidden: tuple[int, ...] | None = None
+    aggregator: str = MEAN
     levels: Mapping[str, float] = field(default_factory=dict)
     secure: ThreatModel | None = None
     server_key: VerifierKey | None = field(default=None, repr=False)
@@ -74,13 +77,37 @@ class FederationAgreement:
         if self.records_per_person is not None:
             declared_maximum(self.protected, self.records_per_person)
         if SERVER in self.sizes:
-            raise InvalidInput(f"no party may be called {SERVER!r}: that is the server")
+            raise InvalidInput(
+                f"no party may be called {SERVER!r}: this name is reserved for the server"
+            )
         if set(self.keys) != set(self.sizes):
             raise InvalidInput("every party has a declared size and a key")
         chosen(KINDS, self.pipeline, "pipeline")
         if self.secure is not None and self.server_key is None:
-            raise InvalidInput("a secure sum needs the server's key: it signs what it says")
+            raise InvalidInput("a secure sum needs the server's key, which signs its messages")
         self._check_members_count()
+        self._check_aggregator()
+
+    def _check_aggregator(self) -> None:
+        """An aggregator computes with updates that have left already: it costs no privacy."""
+        found = chosen(AGGREGATORS, self.aggregator, "aggregator")
+        if self.aggregator == MEAN:
+            return
+        if not KINDS[self.pipeline].takes_any_aggregator:
+            raise InvalidInput(
+                f"the pipeline {self.pipeline!r} weighs updates itself: leave `aggregator` out"
+            )
+        if self.secure is not None and not isinstance(found, SumAggregator):
+            raise InvalidInput(
+                f"aggregator {self.aggregator!r} has to see single updates, which a secure sum "
+                "hides: use 'mean', 'adam' or 'yogi', or set secure = false"
+            )
+        asked = asked_in_a_round(len(self.sizes), self.rounds, self.participations)
+        if asked < found.fewest:
+            raise InvalidInput(
+                f"aggregator {self.aggregator!r} needs {found.fewest} parties in a round, found "
+                f"{asked}"
+            )
 
     def _check_members_count(self) -> None:
         if self.members_count is None:
@@ -155,10 +182,14 @@ class FederationAgreement:
     @property
     def protocol(self) -> RoundProtocol:
         """Of every stage."""
+        aggregator = AGGREGATORS[self.aggregator]
         if self.secure is None or self.server_key is None:
-            return PlainRound()
+            return PlainRound(aggregator)
+        assert isinstance(aggregator, SumAggregator)
         keys = {name: key.public for name, key in self.keys.items()}
-        return SecureSum(self.secure, {**keys, SERVER: self.server_key.public}, self.sizes)
+        return SecureSum(
+            self.secure, {**keys, SERVER: self.server_key.public}, self.sizes, aggregator
+        )
 
     def _level(self, party: str) -> dict[str, float]:
         """Nothing where none was declared: the form of older agreements never changes."""
@@ -184,6 +215,8 @@ class FederationAgreement:
         }
         if self.secure is not None:
             facts["secure sum"] = {**self.secure.stated, "key": str(self.server_key)}
+        if self.aggregator != MEAN:  # the form of older agreements never changes
+            facts["aggregator"] = self.aggregator
         if self.members_count is not None:
             facts["members count"] = self.members_count
         if self.records_per_person is not None:

@@ -17,16 +17,10 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final, NamedTuple
 
 from voile.app.budget import opened_record
 from voile.app.federate.accepts import Accepts
-from voile.app.federate.rounds import (
-    WrittenRound,
-    is_written,
-    last_hash,
-    remember,
-    round_on_record,
-)
 from voile.app.federate.trust import trust_records, trusted_hash
 from voile.core.errors import BudgetExceeded, Refused
 from voile.core.guarantee import Protected, RowPart
@@ -41,12 +35,65 @@ from voile.records.audit_log import (
     RefusalRecord,
     RoundShownRecord,
 )
-from voile.records.ledger import Account, Charge, Opening, Planned, recent_charges
-from voile.records.ledger.event_text import event_for_log, event_text
+from voile.records.ledger import Account, Charge, Opening, PlannedSpending, recent_charges
+from voile.records.ledger.event_text import event_for_log, event_text, written
 from voile.records.ledger.journal import Entry
-from voile.records.ledger.sums import written
-from voile.records.storage import Reader, Transaction
+from voile.records.storage import Part, Reader, Table, Transaction
 from voile.records.vault import Vault
+
+# --- Which rounds of a federation are on record: one row for each, and one for the last ----------
+# At the server, those that it has written down; at a party, those that it was shown in a secure
+# sum. The audit log holds the rounds themselves. These rows say in constant time whether a round is
+# there already, and which one the next is chained to; they are written in the transaction of the
+# record.
+
+
+_LAST: Final = 0
+"""Rounds count from one; the row of this number repeats the round that was written last."""
+
+
+class WrittenRound(NamedTuple):
+    """A round on record: digest of its model, and the hash that the next one is chained to.
+
+    At a party, which is shown rounds and no models, `model` is what the round itself is chained to.
+    """
+
+    federation: str
+    round: int
+    model: bytes
+    published_hash: bytes
+
+
+ROUNDS: Final = Table("federation_rounds", WrittenRound, key=("federation", "round"))
+PART: Final = Part("federation", (ROUNDS,))
+
+
+def is_written(t: Reader, federation: str, number: int, model: bytes) -> bool:
+    """Whether this very round is on record."""
+    found = t.get(ROUNDS, federation, number)
+    return found is not None and found.model == model
+
+
+def last_hash(t: Reader, federation: str) -> bytes | None:
+    """What the next round is chained to; None before the first."""
+    found = round_on_record(t, federation, _LAST)
+    return None if found is None else found.published_hash
+
+
+def round_on_record(t: Reader, federation: str, number: int) -> WrittenRound | None:
+    """None if it is not there."""
+    return t.get(ROUNDS, federation, number)
+
+
+def remember(t: Transaction, written: WrittenRound) -> None:
+    """This round was written down just now, and is the last one."""
+    for row in (written, written._replace(round=_LAST)):
+        known = t.get(ROUNDS, row.federation, row.round) is not None
+        (t.replace if known else t.insert)(ROUNDS, row)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _LONGEST_REASON = 300
 
@@ -140,8 +187,8 @@ class ClientBooks:
         """
         if participation.event is None:
             raise Refused(
-                f"{participation.stage!r} promises no privacy, and {self.client!r} has promised "
-                f"its rows (ε = {self.promise.epsilon:g}, δ = {self.promise.delta:g})"
+                f"{participation.stage!r} has no privacy guarantee, but {self.client!r} has "
+                f"promised its rows (ε = {self.promise.epsilon:g}, δ = {self.promise.delta:g})"
             )
         event = participation.event
         booking = Booking(secrets.token_hex(32), self.account)
@@ -268,7 +315,7 @@ class ClientBooks:
             protected=promise.protected,
             epsilon=promise.epsilon,
             delta=promise.delta,
-            spending=Planned(self.planned),
+            spending=PlannedSpending(self.planned),
         )
 
     @property

@@ -14,10 +14,17 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from voile.app.commands.fields import RelationKey
 from voile.app.federate.kinds import DEFAULT, GUIDED, KINDS
 from voile.core.choices import chosen
 from voile.core.guarantee import Relation
-from voile.secure_aggregation import ActiveServer, HonestButCurious, ThreatModel, sparse_for
+from voile.federation.aggregators import AGGREGATORS, MEAN
+from voile.federation.secure_aggregation import (
+    ActiveServer,
+    HonestButCurious,
+    ThreatModel,
+    sparse_for,
+)
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^/\\\x00-\x1f]+$")]
@@ -65,12 +72,15 @@ class SinglePrivacy(_ConfigSection):
 
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     delta: Annotated[float, Field(gt=0, lt=1)]
-    relation: Relation = Relation.BLANK_ONE
+    relation: RelationKey = Relation.BLANK_ONE
 
     @model_validator(mode="after")
     def _sizes_are_public(self) -> Self:
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
-            raise ValueError("sizes are public here, so the relation cannot be 'add or remove one'")
+            raise ValueError(
+                "sizes are public here, so the relation cannot be 'add or remove one'; use "
+                "'zero-out' or 'replace one'"
+            )
         return self
 
 
@@ -100,11 +110,21 @@ class TrainingSection(_ConfigSection):
             sees to it. All rounds, if left out.
         hidden: widths of the hidden layers, of black box and surrogate; a default for each if left
             out.
+        aggregator: how the server makes one update of the parties': "mean", weighted by declared
+            sizes; "adam" or "yogi" steps with it; or one that withstands faulty parties: "median",
+            "trimmed mean", "krum", "centred clipping".
     """
 
     rounds: Count = 10
     participations: Count | None = None
     hidden: tuple[Count, ...] | None = None
+    aggregator: str = MEAN
+
+    @field_validator("aggregator")
+    @classmethod
+    def _aggregator_is_known(cls, name: str) -> str:
+        chosen(AGGREGATORS, name)
+        return name
 
     @model_validator(mode="after")
     def _cap_fits(self) -> Self:
@@ -148,9 +168,7 @@ class SecureSumSection(_ConfigSection):
     @model_validator(mode="after")
     def _sparse_against_the_curious(self) -> Self:
         if self.dropouts is not None and self.server is AssumedServer.ACTIVE:
-            raise ValueError(
-                "dropouts are for neighbours in a sparse graph, which an active server could choose"
-            )
+            raise ValueError("dropouts work with neighbours in a sparse graph only")
         return self
 
     def model(self, asked: int) -> ThreatModel:
@@ -206,7 +224,9 @@ class FederationFile(_ConfigSection):
     @model_validator(mode="after")
     def _secure_or_not(self) -> Self:
         if "secure_sum" in self.model_fields_set and not self.secure:
-            raise ValueError("[secure_sum] says how; add `secure = true` above the tables")
+            raise ValueError(
+                "[secure_sum] has no effect alone: add `secure = true` above the tables"
+            )
         if self.secure and self.server_key is None:
             raise ValueError("a secure sum needs server_key, the key in the server's policy")
         return self

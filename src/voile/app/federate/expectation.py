@@ -39,7 +39,7 @@ _NORMAL: Final = 1.96
 
 
 @dataclass(frozen=True)
-class Attainable:
+class AttainableQuality:
     """What open rows say about the task.
 
     Args:
@@ -91,7 +91,7 @@ class StudiedNoise:
 
 
 def expected_quality(
-    plan: Pipeline, sizes: Mapping[str, int], found: Attainable, pipeline: str
+    plan: Pipeline, sizes: Mapping[str, int], found: AttainableQuality, pipeline: str
 ) -> tuple[ExpectedFigure, ...]:
     """The figures that can be expected; none for a pipeline or a label that was never studied."""
     noise = {stage.name: noise_to_signal(stage, sizes) for stage in plan.stages}
@@ -101,7 +101,7 @@ def expected_quality(
 
 
 def expected_of(
-    noise: Mapping[str, float], found: Attainable, pipeline: str
+    noise: Mapping[str, float], found: AttainableQuality, pipeline: str
 ) -> tuple[ExpectedFigure, ...]:
     """The same from the noise of each stage."""
     expected = []
@@ -113,7 +113,7 @@ def expected_of(
     return tuple(expected)
 
 
-def attainable(held_out: TableRecords) -> Attainable | None:
+def attainable(held_out: TableRecords) -> AttainableQuality | None:
     """None where there is no class to guess, or too few rows to say anything."""
     known = held_out.only(np.flatnonzero(~held_out.null & ~np.isnan(held_out.labels)))
     known = known.only(np.random.default_rng(0).permutation(len(known))[:_MOST_ROWS])
@@ -125,7 +125,7 @@ def attainable(held_out: TableRecords) -> Attainable | None:
     right = [said == wanted[rest] for rest, said in _answers(known)]
     majority = float(np.bincount(wanted).max() / len(wanted))
     accuracy = float(np.concatenate(right).mean())
-    return Attainable(len(known), majority, max(accuracy, majority))
+    return AttainableQuality(len(known), majority, max(accuracy, majority))
 
 
 def noise_to_signal(stage: Stage, sizes: Mapping[str, int]) -> float | None:
@@ -156,7 +156,7 @@ def studied() -> dict[str, dict[str, tuple[StudiedNoise, ...]]]:
     }
 
 
-def _expected(stage: str, line: StudiedNoise, found: Attainable) -> ExpectedFigure:
+def _expected(stage: str, line: StudiedNoise, found: AttainableQuality) -> ExpectedFigure:
     if line.figure == FIDELITY:
         return _within(f"fidelity of the {stage}", line.kept, line.spread, found.rows)
     middle = found.majority + line.kept * (found.accuracy - found.majority)

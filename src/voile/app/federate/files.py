@@ -9,11 +9,12 @@ the declared number of rows.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
+import numpy as np
 from pydantic import BaseModel
 
 from voile.app.explain.rows import read_records
@@ -27,22 +28,140 @@ from voile.app.federate.config import (
     ServerLinkSection,
 )
 from voile.app.federate.job import Job, ServerSide
-from voile.app.federate.open_rows import check_open_rows
 from voile.app.federate.party import Party
 from voile.app.toml_file import TomlFile
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.randomness import StreamCipher
-from voile.core.schema import RawColumn, Rows, Schema
-from voile.core.schema.draws import draw_rows
+from voile.core.schema import ColumnFinding, ColumnReport, Problem, RawColumn, Rows, Schema
+from voile.core.schema.report import MISSING_ADVICE, MOSTLY_EMPTY
+from voile.core.schema.schema import draw_rows
 from voile.datasets.tables import check_cells_separate, read_table
-from voile.federation.files import file_stem
+from voile.federation.secure_aggregation import ThreatModel
+from voile.federation.stored_text import file_stem
 from voile.pipelines.network_task import CLIPPED_UNIT
 from voile.pipelines.tables import TableRecords
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.notes import KeyKind, VerifierKey
-from voile.secure_aggregation import ThreatModel
+
+# --- Rows that nobody protects, compared with the schema before anything is charged --------------
+# A schema that does not fit makes constants of columns without a word, because protected rows never
+# raise; the whole budget would be spent on them. Held-out and reference rows may be looked at, and
+# they are written by the same people: what does not fit there is said, with file, column and
+# values. Protected rows are never looked at for this.
+
+
+_HARMLESS = (Problem.MISSING, Problem.NOT_WHOLE)
+_NO_LABEL = (Problem.UNKNOWN, Problem.UNREADABLE)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What was found about a column; `fatal` if results would mean nothing."""
+
+    column: str
+    text: str
+    fatal: bool
+
+    def __str__(self) -> str:
+        return f"column {self.column!r} {self.text}"
+
+
+def check_open_rows(
+    schema: Schema, table: Mapping[str, RawColumn], path: Path, *, labelled: bool
+) -> tuple[str, ...]:
+    """Remarks worth telling; an `InvalidInput` if training with this schema would be pointless.
+
+    Args:
+        schema: public.
+        table: raw values that are not protected.
+        path: where they are from.
+        labelled: whether there has to be a label.
+    """
+    if not max(map(len, table.values()), default=0):
+        raise InvalidInput(f"{path}: expected at least one row, found none")
+    described = schema if labelled else Schema(schema.name, schema.features)
+    found = list(_remarks(described, table))
+    fatal = [str(remark) for remark in found if remark.fatal]
+    if fatal:
+        raise InvalidInput(
+            f"{path}: does not fit the schema {schema.name!r}, so nothing was trained or charged: "
+            + "; ".join(fatal)
+        )
+    return tuple(f"{path}: {remark}" for remark in found)
+
+
+def _remarks(schema: Schema, table: Mapping[str, RawColumn]) -> Iterator[Remark]:
+    report = schema.check(table)
+    missing = list(report.missing_columns)
+    if schema.label is not None and report.label is None:
+        missing.append(schema.label.name)
+    yield from (Remark(name, "is not there", True) for name in missing)
+    if missing:
+        return
+    rows = schema.rows(table)
+    for place, column in enumerate(report.features):
+        yield from _of_feature(column, report.rows, constant=bool(np.ptp(rows[:, place]) == 0))
+    if report.label is not None:
+        labels = schema.labels(table)
+        known = labels[~np.isnan(labels)]
+        yield from _of_label(report.label, report.rows, constant=len(set(known.tolist())) == 1)
+
+
+def _of_feature(column: ColumnReport, rows: int, *, constant: bool) -> Iterator[Remark]:
+    outside = [each for each in column.findings if each.count and each.problem not in _HARMLESS]
+    count = sum(each.count for each in outside)
+    if outside:
+        yield Remark(column.name, _outside(outside, rows), fatal=2 * count > rows)
+    elif column.count(Problem.MISSING) == rows:
+        yield Remark(
+            column.name, f"is empty: the default stands in every row; {MISSING_ADVICE}", False
+        )
+    elif constant and rows > 1:
+        yield Remark(column.name, f"has the same value in all {rows} rows", fatal=False)
+    share = column.count(Problem.MISSING) / rows
+    if MOSTLY_EMPTY < share < 1:
+        yield Remark(
+            column.name, f"is missing in {share:.0%} of rows; {MISSING_ADVICE}", fatal=False
+        )
+
+
+def _of_label(column: ColumnReport, rows: int, *, constant: bool) -> Iterator[Remark]:
+    """A label that is not in the schema is a slip in one of them: there is no default for it."""
+    outside = [each for each in column.findings if each.count and each.problem not in _HARMLESS]
+    missing = column.count(Problem.MISSING)
+    if outside:
+        beside = any(each.problem in _NO_LABEL for each in outside)
+        count = sum(each.count for each in outside)
+        yield Remark(column.name, _outside(outside, rows), fatal=beside or 2 * count > rows)
+    if missing == rows:
+        yield Remark(column.name, "is empty, and it is what is to be learned", fatal=True)
+    elif missing:
+        text = f"is empty in {missing} of {rows} rows, which count for no accuracy"
+        yield Remark(column.name, text, fatal=False)
+    if constant and rows > 1 and not outside:
+        yield Remark(column.name, "has one value only: figures say little", fatal=False)
+
+
+def _outside(findings: list[ColumnFinding], rows: int) -> str:
+    parts = []
+    for each in findings:
+        examples = ", ".join(f"{e.value} in row {e.row}" for e in each.examples[:3])
+        parts.append(f"{each.count} of {rows} values {_WORDS[each.problem]} ({examples})")
+    return "has " + " and ".join(parts)
+
+
+_WORDS = {
+    Problem.UNKNOWN: "that are in no list of the schema",
+    Problem.UNREADABLE: "that are no numbers",
+    Problem.BELOW: "below the lower bound",
+    Problem.ABOVE: "above the upper bound",
+}
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 FEDERATION_FILE: Final = "federation.toml"
 SERVER_FILE: Final = "server.toml"
@@ -60,7 +179,7 @@ def read_job(path: Path) -> Job:
     party compares them with its own.
     """
     agreement = read_agreement(path)
-    server = beside(path.parent / SERVER_FILE, ServerFile)
+    server = read_beside(path.parent / SERVER_FILE, ServerFile)
     nodes = [_node(path.parent, name) for name in agreement.sizes]
     _check_files(nodes, server)
     return Job(
@@ -73,22 +192,22 @@ def read_job(path: Path) -> Job:
 def read_server(path: Path) -> tuple[FederationAgreement, ServerSide, ServerLinkSection]:
     """The server's side of this `federation.toml`, whose parties are on other machines."""
     agreement = read_agreement(path)
-    server = beside(path.parent / SERVER_FILE, ServerFile)
+    server = read_beside(path.parent / SERVER_FILE, ServerFile)
     if server.superlink is None:
         raise InvalidInput(
-            f"{path.parent / SERVER_FILE}: says nothing about a SuperLink; it needs [superlink] "
-            "with root_certificates and secret"
+            f"{path.parent / SERVER_FILE}: there is no [superlink] table; add one with "
+            "root_certificates and secret"
         )
     return agreement, _server_side(agreement.schema, server), server.superlink
 
 
 def read_node(path: Path) -> tuple[FederationAgreement, Party, NodeLinkSection]:
     """One party on a machine of its own, by its `node.toml`; its books lie beside that."""
-    found = beside(path, NodeFile)
+    found = read_beside(path, NodeFile)
     if found.federation is None or found.superlink is None:
         raise InvalidInput(
-            f"{path}: says nothing about a SuperLink; it needs federation = its own copy of "
-            "federation.toml, and [superlink] with address and root_certificates"
+            f"{path}: needs `federation` (this party's copy of federation.toml) and [superlink] "
+            "with address and root_certificates"
         )
     agreement = read_agreement(found.federation)
     return agreement, _agreed_party(agreement, path.parent, found), found.superlink
@@ -101,8 +220,10 @@ def read_party(schema: Schema, folder: Path, *, apart_from: Path) -> Party:
         apart_from: a file of rows that nobody protects, which must not be that of the party, nor of
             one whose folder lies beside it.
     """
-    node = beside(folder / NODE_FILE, NodeFile)
-    siblings = [beside(file, NodeFile) for file in folder.absolute().parent.glob(f"*/{NODE_FILE}")]
+    node = read_beside(folder / NODE_FILE, NodeFile)
+    siblings = [
+        read_beside(file, NodeFile) for file in folder.absolute().parent.glob(f"*/{NODE_FILE}")
+    ]
     own = [(f"party {each.name!r}", each.data) for each in (node, *siblings)]
     _check_apart([*dict(own).items(), ("unprotected rows", apart_from)])
     return _party(schema, folder, node)
@@ -118,13 +239,15 @@ def read_agreement(path: Path) -> FederationAgreement:
     file = TomlFile.read(path)
     if "clients" in file.content:
         raise InvalidInput(
-            f"{path}: a federation is several files now, by whom they belong to; this splits it: "
-            f"voile init {shlex.quote(str(path))} --output FOLDER"
+            f"{path}: a federation now has one file for each owner. Convert this one with: voile "
+            f"init {shlex.quote(str(path))} --output FOLDER"
         )
     agreed = file.checked(FederationFile)
     schema = Schema.load(path.parent / agreed.schema_file)
     if schema.label is None:
-        raise InvalidInput(f"{agreed.schema_file}: a federation learns a label; declare one")
+        raise InvalidInput(
+            f"{agreed.schema_file}: the schema declares no label; declare the column to predict"
+        )
     return FederationAgreement(
         protected=_protected(agreed),
         schema=schema,
@@ -140,6 +263,7 @@ def read_agreement(path: Path) -> FederationAgreement:
         rounds=agreed.training.rounds,
         participations=agreed.training.participations,
         hidden=agreed.training.hidden,
+        aggregator=agreed.training.aggregator,
         levels={p.name: p.epsilon for p in agreed.parties if p.epsilon is not None},
         secure=_threat_model(file, agreed),
         server_key=None
@@ -179,7 +303,7 @@ def _key(file: TomlFile, text: str, *place: str) -> VerifierKey:
     return key
 
 
-def beside(path: Path, form: type[Form]) -> Form:
+def read_beside(path: Path, form: type[Form]) -> Form:
     """A file of this form; its paths are relative to it, not to where the command is run."""
     return _moved(TomlFile.read(path).checked(form), path.parent)
 
@@ -201,9 +325,9 @@ def _moved(section: Form, folder: Path) -> Form:
 def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
     """The file of a party, and the folder that it lies in."""
     own = folder / NODES / file_stem(name)
-    found = beside(own / NODE_FILE, NodeFile)
+    found = read_beside(own / NODE_FILE, NodeFile)
     if found.name != name:
-        raise InvalidInput(f"{own / NODE_FILE}: is of {found.name!r}, expected {name!r}")
+        raise InvalidInput(f"{own / NODE_FILE}: belongs to {found.name!r}, expected {name!r}")
     return own, found
 
 
@@ -258,8 +382,8 @@ def _check_apart(listed: Sequence[tuple[str, Path]]) -> None:
         both_open = not other.startswith("party") and not who.startswith("party")
         if other != who and not both_open:
             raise Refused(
-                f"{other} and {who} name the same file ({path}): protected rows can be neither "
-                "published nor at two parties"
+                f"{other} and {who} name the same file ({path}): protected rows cannot be public, "
+                "nor belong to two parties"
             )
 
 

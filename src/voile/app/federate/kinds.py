@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from voile.app.federate.stability import stability_figures
 from voile.attribution import FastShap, Surrogate
+from voile.core.choices import ExtensibleKinds
 from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Rows
@@ -28,16 +29,18 @@ from voile.pipelines.logistic_regression import (
     LogisticRegression,
     plan_logistic_regression,
 )
-from voile.pipelines.objectives import BLACK_BOX, SURROGATE
+from voile.pipelines.objectives import BLACK_BOX, EXPLAINER, SURROGATE
 from voile.pipelines.private_explainer import PrivateExplainer
 from voile.pipelines.private_explainer.plan import (
     BudgetReadings,
     Facts,
     PipelinePlan,
-    Spent,
+    Setting,
+    StageSpending,
+    separate_budgets,
     split_total,
 )
-from voile.pipelines.promises import Promised
+from voile.pipelines.promises import PromisedGuarantees
 from voile.pipelines.shapley_guided_noise import STAGE as GUIDED_STAGE
 from voile.pipelines.shapley_guided_noise import (
     GuidedFacts,
@@ -67,7 +70,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Aside:
+class FinishContext:
     """What belongs to the server, for whatever is made after the last round.
 
     Args:
@@ -88,7 +91,7 @@ class Aside:
 
 
 @dataclass(frozen=True, eq=False)
-class Made:
+class PipelineOutput:
     """What a finished pipeline shows.
 
     Args:
@@ -98,7 +101,7 @@ class Made:
     """
 
     black_box: NetworkModel | None
-    promised: Promised
+    promised: PromisedGuarantees
     readings: BudgetReadings
     surrogate: Surrogate | None = None
     explainer: FastShap | None = None
@@ -118,7 +121,13 @@ class ServerRows(NamedTuple):
 
 
 class PipelineKind(Protocol):
-    """One kind of pipeline."""
+    """One kind of pipeline.
+
+    Args:
+        takes_any_aggregator: whether a federation may choose how updates become one.
+    """
+
+    takes_any_aggregator: ClassVar[bool]
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> FederationFacts:
         """What is public.
@@ -142,7 +151,9 @@ class PipelineKind(Protocol):
             hidden: widths of hidden layers; a default if None.
         """
 
-    def made(self, plan: Any, results: Mapping[str, StageResult], aside: Aside) -> Made:
+    def finish(
+        self, plan: Any, results: Mapping[str, StageResult], context: FinishContext
+    ) -> PipelineOutput:
         """What comes of the trained arrays; nothing here touches protected rows."""
 
     def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, ServerRows]:
@@ -165,6 +176,8 @@ class SummedStages(NamedTuple):
 class _OneLevel:
     """A kind that protects rows, and those of all parties alike."""
 
+    takes_any_aggregator: ClassVar[bool] = False
+
     def facts(self, levels: Mapping[str, float], **common: Any) -> FederationFacts:
         if levels:
             raise InvalidInput(
@@ -175,6 +188,8 @@ class _OneLevel:
 
 class _Averaged(_OneLevel):
     """A kind whose rounds need no unprotected rows, make one sum each, and weigh by sizes."""
+
+    takes_any_aggregator: ClassVar[bool] = True
 
     def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, ServerRows]:
         return plan, ServerRows(*split_open_rows(held_out))
@@ -189,6 +204,9 @@ class _Averaged(_OneLevel):
 class PrivateExplainerKind(_Averaged):
     """FastSHAP++: black box, surrogate, and a fast explainer that is distilled from them."""
 
+    counted: ClassVar[tuple[str, ...]] = (BLACK_BOX, SURROGATE)
+    """Stages that what is made rests on."""
+
     def plan(
         self,
         facts: FederationFacts,
@@ -197,22 +215,31 @@ class PrivateExplainerKind(_Averaged):
         delta: float,
         hidden: tuple[int, ...] | None,
     ) -> PipelinePlan:
-        plan = split_total(Facts(**vars(facts)), epsilon=epsilon, delta=delta)
+        plan = self.spending(Facts(**vars(facts)), epsilon, delta)
         if hidden is None:
             return plan
         wide = {name: replace(each, hidden=hidden) for name, each in plan.training.items()}
         return replace(plan, training=wide)
 
-    def made(self, plan: PipelinePlan, results: Mapping[str, StageResult], aside: Aside) -> Made:
-        trained = PrivateExplainer(plan, results)
-        box = trained.black_box
-        aside.say(
+    def spending(self, facts: Facts, epsilon: float, delta: float) -> PipelinePlan:
+        """How the total is spent on stages."""
+        return split_total(facts, epsilon=epsilon, delta=delta)
+
+    def fast_explainer(self, trained: PrivateExplainer, context: FinishContext) -> FastShap:
+        """Made from the stages that `counted` names."""
+        context.say(
             "distilling a fast explainer from the surrogate and the schema; no data is touched"
         )
-        explainer = trained.distilled(
-            StreamCipher(), plan=aside.distillation, progress=aside.steps_seen
+        return trained.distilled(
+            StreamCipher(), plan=context.distillation, progress=context.steps_seen
         ).explainer
-        rows = aside.held_out.readable().rows[:_EXPLAINED]
+
+    def finish(
+        self, plan: PipelinePlan, results: Mapping[str, StageResult], context: FinishContext
+    ) -> PipelineOutput:
+        trained = PrivateExplainer(plan, results)
+        box, explainer = trained.black_box, self.fast_explainer(trained, context)
+        rows = context.held_out.readable().rows[:_EXPLAINED]
         aimed, quick = trained.of_surrogate(rows), explainer(rows)
         agreement = np.mean(cosine_similarity(quick.values[..., -1], aimed.values[..., -1]))
         figures = {
@@ -220,14 +247,32 @@ class PrivateExplainerKind(_Averaged):
             "sampled": aimed.standard_errors is not None,  # beyond 16 features
             "rows": len(rows),
         }
-        return Made(
+        return PipelineOutput(
             black_box=box if isinstance(box, NetworkModel) else None,
-            promised=trained.promise(BLACK_BOX, SURROGATE),
+            promised=trained.promise(*self.counted),
             readings=plan.figures,
             surrogate=trained.surrogate,
             explainer=explainer,
-            figures={"distilled_explainer": figures, **_stability(plan, box, aside)},
+            figures={"distilled_explainer": figures, **_stability(plan, box, context)},
         )
+
+
+class FullPrivateExplainerKind(PrivateExplainerKind):
+    """FastSHAP++ as published, in the setting full private: the explainer learns from rows, too.
+
+    A third of epsilon and of delta for each stage. The sum is what is published; the joint figure
+    of the same noise, which is charged, is smaller.
+    """
+
+    counted = (BLACK_BOX, SURROGATE, EXPLAINER)
+
+    def spending(self, facts: Facts, epsilon: float, delta: float) -> PipelinePlan:
+        each = StageSpending(epsilon / len(self.counted), delta / len(self.counted))
+        budgets = dict.fromkeys(self.counted, each)
+        return separate_budgets(facts, budgets, setting=Setting.FULL_PRIVATE)
+
+    def fast_explainer(self, trained: PrivateExplainer, context: FinishContext) -> FastShap:  # noqa: ARG002
+        return trained.trained_explainer
 
 
 class LogisticRegressionKind(_Averaged):
@@ -245,17 +290,17 @@ class LogisticRegressionKind(_Averaged):
             raise InvalidInput("a logistic regression has no hidden layers; leave `hidden` out")
         return plan_logistic_regression(facts, epsilon=epsilon, delta=delta)
 
-    def made(
+    def finish(
         self,
         plan: LogisticPlan,
         results: Mapping[str, StageResult],
-        aside: Aside,
-    ) -> Made:
+        context: FinishContext,
+    ) -> PipelineOutput:
         trained = LogisticRegression(plan, results)
-        spent = Spent(plan.epsilon(plan.delta), plan.delta)
+        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
         readings = BudgetReadings({STAGE: spent}, spent, spent)
-        figures = _stability(plan, trained.model, aside)
-        return Made(trained.model, trained.promise(), readings, figures=figures)
+        figures = _stability(plan, trained.model, context)
+        return PipelineOutput(trained.model, trained.promise(), readings, figures=figures)
 
 
 class TrustedKind(_OneLevel):
@@ -299,21 +344,23 @@ class TrustedKind(_OneLevel):
     def trust(self, plan: TrustedPlan) -> TrustRule:
         return plan.rule
 
-    def made(
+    def finish(
         self,
         plan: TrustedPlan,
         results: Mapping[str, StageResult],
-        aside: Aside,  # noqa: ARG002
-    ) -> Made:
+        context: FinishContext,  # noqa: ARG002
+    ) -> PipelineOutput:
         trained = TrustedModel(plan, results)
-        spent = Spent(plan.epsilon(plan.delta), plan.delta)
+        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
         readings = BudgetReadings({TRUSTED_STAGE: spent}, spent, spent)
         figures = {"trust": trust_figures(trained)}
-        return Made(trained.model, trained.promise(), readings, figures=figures)
+        return PipelineOutput(trained.model, trained.promise(), readings, figures=figures)
 
 
 class GuidedKind(_Averaged):
     """FedSVA: noise where private columns contribute, at a level that each party declares."""
+
+    takes_any_aggregator: ClassVar[bool] = False  # weighs by noise
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> GuidedFacts:
         return GuidedFacts(levels=levels, **common)
@@ -329,33 +376,44 @@ class GuidedKind(_Averaged):
         assert isinstance(facts, GuidedFacts)
         return plan_guided_noise(facts, epsilon=epsilon, delta=delta, hidden=hidden or ())
 
-    def made(self, plan: GuidedPlan, results: Mapping[str, StageResult], aside: Aside) -> Made:
+    def finish(
+        self, plan: GuidedPlan, results: Mapping[str, StageResult], context: FinishContext
+    ) -> PipelineOutput:
         trained = GuidedModel(plan, results)
-        spent = Spent(plan.epsilon(plan.delta), plan.delta)
+        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
         readings = BudgetReadings({GUIDED_STAGE: spent}, spent, spent)
         figures = {
-            "rate": trained.contribution_rate(aside.held_out),
+            "rate": trained.contribution_rate(context.held_out),
             "columns": list(plan.protected.columns),
         }
-        return Made(trained.model, trained.promise(), readings, figures={"contribution": figures})
+        return PipelineOutput(
+            trained.model, trained.promise(), readings, figures={"contribution": figures}
+        )
 
 
-def _stability(plan: PipelinePlan | LogisticPlan, box: Model, aside: Aside) -> dict[str, Any]:
+def _stability(
+    plan: PipelinePlan | LogisticPlan, box: Model, context: FinishContext
+) -> dict[str, Any]:
     """How stable explanations are, of a model that was trained here."""
-    if not isinstance(box, NetworkModel) or not aside.stability_runs:
+    if not isinstance(box, NetworkModel) or not context.stability_runs:
         return {}
-    aside.say("estimating how stable explanations are, on invented rows; no data is touched")
+    context.say("estimating how stable explanations are, on invented rows; no data is touched")
     found = stability_figures(
-        plan, box, aside.reference, aside.stability_runs, calibration=aside.calibration
+        plan, box, context.reference, context.stability_runs, calibration=context.calibration
     )
     return {} if found is None else {"stability": found}
 
 
 GUIDED: Final = "shapley-guided noise"
-KINDS: Final[Mapping[str, PipelineKind]] = {
-    "private explainer": PrivateExplainerKind(),
-    "logistic regression": LogisticRegressionKind(),
-    "trusted": TrustedKind(),
-    GUIDED: GuidedKind(),
-}
+KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
+    {
+        "private explainer": PrivateExplainerKind(),
+        "full private explainer": FullPrivateExplainerKind(),
+        "logistic regression": LogisticRegressionKind(),
+        "trusted": TrustedKind(),
+        GUIDED: GuidedKind(),
+    },
+    "voile.pipelines",
+)
+"""By name; other packages add theirs as entry points (docs/extending.md)."""
 DEFAULT: Final = "private explainer"

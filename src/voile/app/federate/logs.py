@@ -48,8 +48,8 @@ def collected_logs(
         if reply.outcome is not None:
             why = f" ({reply.error})" if isinstance(reply.error, VoileError) else ""
             raise Refused(
-                f"{reply.node!r} has not handed over its log: {reply.outcome!s}{why}. Nothing is "
-                "lost: run the same command again"
+                f"{reply.node!r} has not sent its log: {reply.outcome!s}{why}. Nothing is lost: "
+                "run the same command again"
             )
         counted = [row for row in rows if row.client == reply.node and row.outcome.counts]
         found[reply.node] = checked_log(reply.node, reply.content, agreement, counted)
@@ -61,7 +61,7 @@ def checked_log(
 ) -> Files:
     """The files of a log that a node handed over, if it is what was agreed on and says the same."""
     if type(closed) is not Closed or (closed.client, closed.agreement) != (party, agreement.digest):
-        raise Refused(f"{party!r} has answered with something else than its log")
+        raise Refused(f"{party!r} did not answer with its log")
     files = closed.files if isinstance(closed.files, Mapping) else {}
     if set(files) != set(FILES_OF_A_LOG) or not all(isinstance(f, bytes) for f in files.values()):
         raise Refused(f"the log of {party!r} consists of other files than {list(FILES_OF_A_LOG)}")
@@ -70,7 +70,7 @@ def checked_log(
     except (Malformed, UnicodeDecodeError) as error:
         raise Refused(f"the policy of {party!r} cannot be read: {error}") from error
     if policy.log_keys != (agreement.keys[party],):
-        raise Refused(f"the log of {party!r} is signed with another key than was agreed on")
+        raise Refused(f"the log of {party!r} is not signed with the agreed key")
     records = list(record_lines(io.BytesIO(files[RECORDS_FILE])))
     for step in verify_export(records, files[CHECKPOINT_FILE], policy).steps:
         if step.outcome is CheckOutcome.FAILED and step.number != _COSIGNATURES:

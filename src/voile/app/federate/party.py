@@ -17,19 +17,19 @@ from voile.app.federate.agreement import (
     federation_of,
     origin_of,
 )
+from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise
 from voile.app.federate.kinds import KINDS
-from voile.app.federate.rounds import PART as ROUNDS_PART
+from voile.core.atomic_file import locked
 from voile.core.errors import InvalidInput, Refused, StorageBusy
-from voile.core.file_lock import locked
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
+from voile.federation.secure_aggregation import Signer
 from voile.pipelines.tables import TableRecords
 from voile.records.audit_log import SigningKey
 from voile.records.audit_log.notes import VerifierKey
 from voile.records.audit_log.publishing import exported_log
 from voile.records.storage import Part
 from voile.records.vault import POLICY, Place, Vault, open_vault
-from voile.secure_aggregation import Signer
 
 UPDATES: Final = "updates"
 ATTEMPTS: Final = "attempts"
@@ -72,7 +72,7 @@ def open_node(
     key = agreement.keys[party.name]
     promise = Promise(agreement.protected, agreement.epsilon_of(party.name), agreement.delta)
     opened = open_vault(party.folder, key.name, signing=None, extra_parts=_parts(agreement))
-    with held(party.folder), opened as vault:
+    with run_lock(party.folder), opened as vault:
         if vault.policy.log_keys != (key,):
             raise Refused(
                 f"{party.folder}: {party.name!r} signs with other keys than the agreement says: "
@@ -125,7 +125,7 @@ def signer_of(folder: Path, agreed: VerifierKey) -> Signer:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def run_lock(folder: Path) -> Iterator[None]:
     """One run at a time in a folder: two would train, store and write over each other."""
     folder.mkdir(parents=True, exist_ok=True)
     # `is_held` takes the lock for a moment: a look at a run keeps none from its start.
@@ -150,11 +150,11 @@ def _check_size(party: Party, agreement: FederationAgreement) -> None:
     """The number of rows is public, so that it may be told."""
     declared, found = agreement.sizes.get(party.name), len(party.records)
     if declared is None:
-        raise Refused(f"{party.name!r} is no party of {agreement.name!r}")
+        raise Refused(f"{party.name!r} is not a party of {agreement.name!r}")
     if declared != found:
         raise Refused(
-            f"{party.name!r} has declared {declared} rows and has {found}: it takes no part. The "
-            "number is public, so correct the agreement"
+            f"{party.name!r} declared {declared} rows but has {found}, so it does not take part. "
+            "The number is public: correct it in the agreement"
         )
 
 
@@ -172,8 +172,8 @@ def check_name(name: str, folder: Path) -> None:
             f"the federation is called {name!r} in federation.toml, and {folder} belongs to "
             f"{federation_of(found)!r}. Set `name` back, or start {name!r} in a new folder: "
             f"voile init DATA... --name {shlex.quote(name)} --output FOLDER. Where parties are on "
-            "other machines, name a new `output` in server.toml and run `voile federate "
-            "federation.toml --key`"
+            "other machines, name a new `output` in server.toml and run `voile federate keygen "
+            "federation.toml`"
         )
 
 
@@ -188,8 +188,8 @@ def signed_log(vault: Vault, party: str, say: Say) -> dict[str, bytes]:
     missing = vault.publish().missing
     if missing:
         say(
-            f"the log of {party} lacks {missing} cosignature(s) that its policy asks for; the "
-            "same command asks its witnesses again"
+            f"the log of {party} lacks {missing} cosignature(s) that its policy requires; run the "
+            "same command again to ask its witnesses"
         )
     log = exported_log(vault.storage, vault.log)
     return {**log, POLICY: str(vault.policy).encode()}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from voile.app.federate.agreement import FederationAgreement
 from voile.app.federate.expectation import (
-    Attainable,
+    AttainableQuality,
     ExpectedFigure,
     attainable,
     expected_quality,
@@ -29,9 +29,9 @@ from voile.core.explanation_checks import counted
 from voile.core.one_thread import one_thread
 from voile.core.randomness import StreamCipher
 from voile.core.schema import Categories, Numbers, Schema
-from voile.core.schema.draws import draw_rows
+from voile.core.schema.schema import draw_rows
 from voile.federation.messages import Instruction
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.federation.stage import Stage
 from voile.pipelines.calibration import FEWEST_ROWS, split_open_rows
 from voile.pipelines.network_task import NetworkTask
@@ -40,7 +40,7 @@ from voile.pipelines.private_explainer.plan import PipelinePlan
 from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.tables import TableRecords
 from voile.pipelines.trusted_averaging.tasks import GlobalModel
-from voile.privacy.weakness import weaknesses
+from voile.privacy.mechanisms.parameters import weaknesses
 from voile.training import TrainingPlan, with_arrays
 
 _SMALL: Final = 100
@@ -57,14 +57,14 @@ _SMALLEST: Final = "logistic regression"
 
 
 @dataclass(frozen=True)
-class Concern:
-    """What is odd; `grave` if what is promised or measured would mean nothing."""
+class PreviewWarning:
+    """What is odd; `blocking` if what is promised or measured would mean nothing."""
 
     text: str
-    grave: bool = False
+    blocking: bool = False
 
     def __str__(self) -> str:
-        return f"{'!' if self.grave else '-'} {self.text}"
+        return f"{'!' if self.blocking else '-'} {self.text}"
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,15 @@ class FederationPreview:
     """
 
     guarantee: str
-    concerns: tuple[Concern, ...]
+    concerns: tuple[PreviewWarning, ...]
     expected: tuple[ExpectedFigure, ...]
-    attainable: Attainable | None
+    attainable: AttainableQuality | None
     seconds: float
     reserved: str = ""
 
     @property
-    def grave(self) -> tuple[Concern, ...]:
-        return tuple(each for each in self.concerns if each.grave)
+    def blocking(self) -> tuple[PreviewWarning, ...]:
+        return tuple(each for each in self.concerns if each.blocking)
 
     def __str__(self) -> str:
         promised = [self.guarantee, *([self.reserved] if self.reserved else [])]
@@ -106,7 +106,7 @@ class FederationPreview:
         for each in self.expected:
             yield f"expected {each} (95 % of what was seen in generated federations)"
         if not self.expected:
-            yield "no figure can be expected: this pipeline or label was not studied"
+            yield "no expected figures: this pipeline or label was not studied"
 
 
 def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
@@ -127,7 +127,7 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
         return FederationPreview(
             guarantee=str(agreement.plan.guarantee()),
             concerns=(
-                *map(Concern, server.remarks),
+                *map(PreviewWarning, server.remarks),
                 *_of_promise(agreement),
                 *_of_sizes(agreement.sizes),
                 *_of_held_out(server.held_out),
@@ -140,46 +140,45 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
         )
 
 
-def _of_promise(agreement: FederationAgreement) -> Iterator[Concern]:
+def _of_promise(agreement: FederationAgreement) -> Iterator[PreviewWarning]:
     for weakness in weaknesses(agreement.weakest_epsilon, agreement.delta):
-        yield Concern(weakness, grave=True)
+        yield PreviewWarning(weakness, blocking=True)
     most = max(agreement.sizes, key=lambda name: agreement.sizes[name])
     rows = agreement.sizes[most]
     if agreement.delta * rows >= 1:
-        yield Concern(
-            f"delta = {agreement.delta:g} is no less than one over the {rows} rows of {most!r}: "
-            "publishing one of them outright would keep this promise",
-            grave=True,
+        yield PreviewWarning(
+            f"delta = {agreement.delta:g} is not below one over the {rows} rows of {most!r}: "
+            "publishing a whole row would keep this promise. Choose a smaller delta",
+            blocking=True,
         )
 
 
-def _of_sizes(sizes: Mapping[str, int]) -> Iterator[Concern]:
+def _of_sizes(sizes: Mapping[str, int]) -> Iterator[PreviewWarning]:
     small = [name for name, rows in sizes.items() if rows < _SMALL]
     if small:
-        yield Concern(
-            f"fewer than {_SMALL} rows at {', '.join(map(repr, small))}: what a party this small "
-            "sends is mostly noise, and its weight in the average is as small"
+        yield PreviewWarning(
+            f"fewer than {_SMALL} rows at {', '.join(map(repr, small))}: updates of such a small "
+            "party are mostly noise and have little weight"
         )
 
 
-def _of_held_out(held_out: TableRecords) -> Iterator[Concern]:
+def _of_held_out(held_out: TableRecords) -> Iterator[PreviewWarning]:
     known = _known_labels(held_out)
     measured = len(_known_labels(split_open_rows(held_out)[1]))
     if len(known) < _FEW_HELD_OUT:
-        yield Concern(
-            f"{len(known)} held-out rows with a label, of which {measured} are measured on: "
-            f"figures are off by {1 / np.sqrt(max(measured, 1)):.0%} and more"
+        yield PreviewWarning(
+            f"{len(known)} held-out rows with a label, {measured} of them for measuring: figures "
+            f"are uncertain by at least {1 / np.sqrt(max(measured, 1)):.0%}"
         )
     if measured == len(known) and isinstance(_label(held_out.schema), Categories):
-        yield Concern(
+        yield PreviewWarning(
             f"fewer than {2 * FEWEST_ROWS} held-out rows with a label: the model will not be "
-            "calibrated, so its probabilities may be far too sure"
+            "calibrated, so its probabilities may be too extreme"
         )
     if len(known) and isinstance(_label(held_out.schema), Categories) and np.ptp(known) == 0:
-        yield Concern(
-            "all held-out rows have the same label: every figure of the report would be that of a "
-            "constant answer",
-            grave=True,
+        yield PreviewWarning(
+            "all held-out rows have the same label, so the figures of the report will mean little",
+            blocking=True,
         )
 
 
@@ -189,31 +188,31 @@ def _known_labels(rows: TableRecords) -> NDArray[np.float64]:
 
 
 def _of_quality(
-    found: Attainable | None, expected: tuple[ExpectedFigure, ...], pipeline: str
-) -> Iterator[Concern]:
+    found: AttainableQuality | None, expected: tuple[ExpectedFigure, ...], pipeline: str
+) -> Iterator[PreviewWarning]:
     if found is None or found.majority == 1:
         return
     if found.accuracy < found.majority + _WORTH_LEARNING:
-        yield Concern(
-            "on held-out rows even a linear model without noise is hardly better than a constant "
-            "answer: accuracy will say little about what was learned"
+        yield PreviewWarning(
+            "on held-out rows, even a linear model without noise is hardly better than guessing "
+            "the most common answer: accuracy will say little"
         )
     smaller = "" if pipeline == _SMALLEST else f', or pipeline = "{_SMALLEST}"'
     for each in expected:
         if each.kept is not None and each.kept < _HARDLY:
-            yield Concern(
+            yield PreviewWarning(
                 f"too much noise for this many rows: it leaves {max(each.kept, 0):.0%} of what "
-                "can be learned, and explanations would be those of noise. More rows or parties "
-                f"help, a larger epsilon, fewer features{smaller}",
-                grave=True,
+                "can be learned, and explanations would be mostly noise. Use more rows or "
+                f"parties, fewer features, or a larger epsilon{smaller}",
+                blocking=True,
             )
         elif each.kept is not None and each.low <= found.majority:
-            yield Concern(
-                f"the expected {each.figure}, {each.low:.2f} to {each.high:.2f}, is not above the "
-                f"{found.majority:.2f} of always saying the commonest answer: it may be no better. "
-                "More rows or parties help, or a larger epsilon; where one answer is rare, look at "
-                "AUC instead",
-                grave=each.middle <= found.majority + _NO_BETTER,
+            yield PreviewWarning(
+                f"the expected {each.figure}, {each.low:.2f} to {each.high:.2f}, is not above "
+                f"{found.majority:.2f}, the result of always giving the most common answer. Use "
+                "more rows or parties, or a larger epsilon; if one answer is rare, look at AUC "
+                "instead",
+                blocking=each.middle <= found.majority + _NO_BETTER,
             )
 
 
@@ -233,7 +232,7 @@ def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
             stage.rounds * stage.clients_per_round * (1 if number else 1 + server.stability_runs)
         )
         total += times * _participation(agreement, stage, given)
-        given |= named(stage.name, start)
+        given |= name_arrays(stage.name, start)
     if isinstance(plan, PipelinePlan):
         total += _distilling(plan, agreement.schema, server.distillation)
     return total

@@ -36,28 +36,29 @@ from voile.app.artefact import (
 )
 from voile.app.explain import ExplanationSpec
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import Promise, ServerBooks, account_name
 from voile.app.federate.expectation import noise_to_signal
 from voile.app.federate.job import Job, ServerSide
-from voile.app.federate.joining import check_all_join
-from voile.app.federate.kinds import KINDS, Aside, ServerRows
+from voile.app.federate.kinds import KINDS, FinishContext, ServerRows
 from voile.app.federate.logs import collected_logs, write_logs
 from voile.app.federate.party import (
     Say,
     check_name,
-    held,
     open_node,
+    run_lock,
     signed_log,
     signer_of,
 )
 from voile.app.federate.results import contents_of, digests_of
-from voile.app.federate.rounds import PART as ROUNDS_PART
 from voile.app.federate.status import RunWatch
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.workspace import release_name, workspace_text
 from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.federation import (
+    Joined,
+    Joining,
     Pipeline,
     Progress,
     Rounds,
@@ -70,10 +71,48 @@ from voile.federation import (
 )
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
+from voile.federation.transport import NodeReply
 from voile.pipelines.calibration import Calibration, calibrate, fit_calibration, slope_under
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.records.vault import DATABASE, WORKSPACE, Vault, open_vault
 from voile.training import Progress as Steps
+
+# -------------------------------------------------------------------------------------------------
+# Before the first round every party is asked whether it takes part: check first, charge last.
+
+
+def check_all_join(transport: Transport, agreement: FederationAgreement) -> None:
+    """`Refused`, with everybody's reasons, unless every party says that it takes part.
+
+    Until then nobody has charged anything or opened an account, so a party that refuses, or cannot
+    be reached, costs the others nothing.
+    """
+    asked = dict.fromkeys(agreement.sizes, Joining(agreement.digest))
+    refusals = [
+        f"{reply.node!r}: {_reason(reply)}"
+        for reply in transport.exchange(asked)
+        if not _has_joined(reply, agreement)
+    ]
+    if refusals:
+        raise Refused(
+            "not all parties take part, so nothing was trained or charged: "
+            + "; ".join(sorted(refusals))
+        )
+
+
+def _has_joined(reply: NodeReply, agreement: FederationAgreement) -> bool:
+    expected = Joined(reply.node, agreement.digest)
+    return reply.outcome is None and type(reply.content) is Joined and reply.content == expected
+
+
+def _reason(reply: NodeReply) -> str:
+    if isinstance(reply.error, VoileError):
+        return str(reply.error)
+    return "has answered with something else" if reply.outcome is None else str(reply.outcome)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 ARTEFACT: Final = "artefact"
 _EXAMPLES: Final = 3
@@ -81,7 +120,7 @@ CHECKPOINTS: Final = "checkpoints"
 
 
 @dataclass(frozen=True, eq=False)
-class Federated:
+class FederationRun:
     """A finished run, and what was trained in each stage.
 
     Args:
@@ -106,7 +145,7 @@ def federate(
     steps_seen: Steps | None = None,
     say: Say = lambda _: None,
     at_once: int = 2,
-) -> Federated:
+) -> FederationRun:
     """Run a federation whose parties are all in this process; see `run_server`.
 
     Args:
@@ -130,7 +169,7 @@ def _check_folder(server: ServerSide) -> None:
     check_place(artefact)
     if example.exists() and not (has_begun(server) or is_artefact(artefact)):
         raise InvalidInput(
-            f"{example}: is not of this run, which writes a file of that name; move it away, or "
+            f"{example}: is not from this run, which writes a file of that name; move it away, or "
             "choose another output"
         )
 
@@ -156,7 +195,7 @@ def run_server(
     steps_seen: Steps | None = None,
     say: Say = lambda _: None,
     watch: RunWatch | None = None,
-) -> Federated:
+) -> FederationRun:
     """The server's part, whatever carries its messages; it sees nobody's rows, books or keys.
 
     A run that was broken off continues where it was, with the same folder. The artefact of a
@@ -166,7 +205,7 @@ def run_server(
     _check_folder(server)
     plan, open_rows = KINDS[agreement.pipeline].prepared(agreement.plan, server.held_out)
     watch = watch or RunWatch(server.folder, NoProgress())
-    with held(server.folder), _vault(agreement, server) as vault:
+    with run_lock(server.folder), _vault(agreement, server) as vault:
         watch.begin()
         key = None if agreement.secure is None else agreement.server_key
         rounds = Rounds(
@@ -188,7 +227,7 @@ def run_server(
         if written is not None:
             say(f"the run is complete: {written.folder} is left as it is")
             _leave_workspace(written)
-            return Federated(written, results, was_complete=True)
+            return FederationRun(written, results, was_complete=True)
         say("asking every party for its signed log")
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
@@ -202,7 +241,7 @@ def run_server(
     for line in alarms(contents.figures):
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)
-    return Federated(done, results)
+    return FederationRun(done, results)
 
 
 def _contents(
@@ -210,11 +249,11 @@ def _contents(
     server: ServerSide,
     results: Mapping[str, StageResult],
     open_rows: ServerRows,
-    aside: Aside,
+    aside: FinishContext,
 ) -> Contents:
     """What follows for free, and figures on unprotected rows: steps 5 and 6."""
     calibration = _calibration(agreement, results, open_rows.fitted)
-    made = KINDS[agreement.pipeline].made(
+    made = KINDS[agreement.pipeline].finish(
         agreement.plan,
         calibrate(results, agreement.plan.stages[0].name, calibration),
         replace(aside, calibration=calibration),
@@ -229,13 +268,15 @@ def _calibration(
     """Of the model, which the first stage trains; from its private arrays and unprotected rows."""
     stage = agreement.plan.stages[0]
     schema = agreement.schema
-    model = NetworkModel.of(schema, OutputHead.of_label(schema), results[stage.name].arrays)
+    model = NetworkModel.from_arrays(
+        schema, OutputHead.of_label(schema), results[stage.name].arrays
+    )
     expected = slope_under(noise_to_signal(stage, agreement.sizes))
     return fit_calibration(model, rows, expected_slope=expected)
 
 
-def _aside(server: ServerSide, steps_seen: Steps | None, say: Say) -> Aside:
-    return Aside(
+def _aside(server: ServerSide, steps_seen: Steps | None, say: Say) -> FinishContext:
+    return FinishContext(
         held_out=server.held_out,
         reference=server.reference,
         distillation=server.distillation,

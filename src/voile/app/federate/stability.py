@@ -101,7 +101,7 @@ def _trained_again(
     )
     stage = plan.stages[0]  # the one that trains the model
     arrays = rounds.run(stage, plan.start(stage.name)).arrays
-    again = NetworkModel.of(box.schema, box.output_head, arrays)
+    again = NetworkModel.from_arrays(box.schema, box.output_head, arrays)
     if calibration is None:
         return again
     rows = _invented(box, reference, calibration.rows, draw)

@@ -6,6 +6,7 @@ compared with what would be written, and keys are not made anew.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,8 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.input_file import read_file
 from voile.core.schema.locate import quoted
-from voile.federation.files import file_stem
+from voile.federation.aggregators import MEAN
+from voile.federation.stored_text import file_stem
 
 _FEDERATION: Final = """\
 # A federation: a model is trained across parties whose rows stay where they are.
@@ -40,6 +42,7 @@ _FEDERATION: Final = """\
 # change it, start again in another folder (voile init ... --name NAME --output FOLDER).
 name = {name}
 pipeline = "private explainer"  # or "logistic regression", "trusted", "shapley-guided noise"
+# or "full private explainer", as FastSHAP++ was published
 schema = {schema}
 # secure = true  # the server learns sums of updates only, no single one; noise stays as it is
 server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum
@@ -47,7 +50,7 @@ server_key = {server_key}  # that the server signs its log with, and its message
 [privacy]  # promised to each row of each party, for everything that leaves
 epsilon = {epsilon}
 delta = {delta}  # well below one over the number of rows of a party
-relation = {relation}  # "blank one", or "replace one" at about twice the cost
+relation = {relation}  # "zero-out", or "replace one" at about twice the cost
 # members_count = 0.1  # of epsilon, for one count by each party: voile assess --count-members
 # records_per_person = 1  # at most so many rows of one person, at all parties together: declared,
 # and checked by nobody. Left out, the report says what is promised with 2 and with 5
@@ -63,6 +66,7 @@ rounds = {rounds}  # of each stage
 _TRAINING: Final = """\
 # participations = 10  # in how many of them a party takes part at most
 # hidden = [64, 64]  # widths of the hidden layers
+# aggregator = "median"  # withstands faulty parties; "mean" if left out
 """
 _PARTY: Final = """
 [[parties]]
@@ -136,7 +140,7 @@ class SplitFederation:
 
 
 @dataclass(frozen=True)
-class Founder:
+class NewParty:
     """A party of a new federation, and how many rows it has, if that is known."""
 
     name: str
@@ -210,7 +214,7 @@ def start_federation(
     chosen = columns[-1] if label is None else label
     if chosen not in columns:
         raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
-    founders = [Founder(file.stem, file) for file in files]
+    founders = [NewParty(file.stem, file) for file in files]
     schema = folder / SCHEMA_FILE
     settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
     texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
@@ -225,7 +229,7 @@ def split(file: Path, folder: Path) -> Path:
     not continued by the new ones.
     """
     old, home = TomlFile.read(file).checked(SingleFile), file.parent
-    founders = [Founder(each.name, home / each.data, each.rows) for each in old.clients]
+    founders = [NewParty(each.name, home / each.data, each.rows) for each in old.clients]
     settings = Settings(
         epsilon=old.privacy.epsilon,
         delta=old.privacy.delta,
@@ -235,11 +239,11 @@ def split(file: Path, folder: Path) -> Path:
         held_out=tuple((each.name, home / each.data) for each in old.held_out),
         reference=None if old.reference is None else home / old.reference,
     )
-    return found(folder, old.name, home / old.schema_file, founders, settings)
+    return write_federation(folder, old.name, home / old.schema_file, founders, settings)
 
 
-def found(
-    folder: Path, name: str, schema: Path, founders: Sequence[Founder], settings: Settings
+def write_federation(
+    folder: Path, name: str, schema: Path, founders: Sequence[NewParty], settings: Settings
 ) -> Path:
     """Write all files of a federation whose schema is there already; its `federation.toml`."""
     texts = _texts(folder, founders, settings)
@@ -263,14 +267,14 @@ class _Agreed:
             server_key=server_key,
             epsilon=settings.epsilon,
             delta=settings.delta,
-            relation=quoted(settings.relation.value),
+            relation=quoted(settings.relation.word),
             rounds=settings.training.get("rounds", 10),
             training=_training(settings.training),
             parties=parties,
         )
 
 
-def _texts(folder: Path, founders: Sequence[Founder], settings: Settings) -> dict[Path, str]:
+def _texts(folder: Path, founders: Sequence[NewParty], settings: Settings) -> dict[Path, str]:
     """Of the files that need no key."""
     homes = {_home(folder, founder): founder for founder in founders}
     agreed = folder / FEDERATION_FILE
@@ -284,15 +288,17 @@ def _output(folder: Path, settings: Settings) -> Path:
     return folder / "output" if settings.output is None else settings.output
 
 
-def _home(folder: Path, founder: Founder) -> Path:
+def _home(folder: Path, founder: NewParty) -> Path:
     return folder / NODES / file_stem(founder.name)
 
 
-def _check_new(folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str]) -> None:
+def _check_new(folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, str]) -> None:
     """Refuse to overwrite anything but what the same start has written."""
     names = [founder.name for founder in founders]
     if len(set(names)) < len(names):
-        raise InvalidInput(f"parties are called after their files, which need other names: {names}")
+        raise InvalidInput(
+            f"parties are named after their files, so the files need different names: {names}"
+        )
     nodes, own = folder / NODES, {_home(folder, founder) for founder in founders}
     begun = nodes.is_dir() and not nodes.is_symlink() and own.issuperset(nodes.iterdir())
     ours = {path for path, text in texts.items() if _holds(path, text)}
@@ -308,7 +314,7 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def _write(
-    folder: Path, founders: Sequence[Founder], texts: Mapping[Path, str], agreed: _Agreed
+    folder: Path, founders: Sequence[NewParty], texts: Mapping[Path, str], agreed: _Agreed
 ) -> Path:
     _check_new(folder, founders, texts)
     with one_start_at_a_time(folder):
@@ -327,12 +333,13 @@ def _write(
 
 def _training(stated: Mapping[str, Any]) -> str:
     shown = {key: stated[key] for key in ("participations", "hidden") if key in stated}
-    shown = {key: list(each) if isinstance(each, tuple) else each for key, each in shown.items()}
-    lines = [f"{key} = {each}\n" for key, each in shown.items()]
+    if stated.get("aggregator", MEAN) != MEAN:
+        shown["aggregator"] = stated["aggregator"]
+    lines = [f"{key} = {json.dumps(each)}\n" for key, each in shown.items()]
     return "".join(lines) or _TRAINING
 
 
-def _node_text(founder: Founder, folder: Path, agreed: Path, settings: Settings) -> str:
+def _node_text(founder: NewParty, folder: Path, agreed: Path, settings: Settings) -> str:
     link = settings.link
     copy = _OWN_COPY if link is None else f"federation = {_from(folder, agreed)}\n"
     place = _NODE_LINK if link is None else _link_text(folder, link, address=link.address)

@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from voile.app.artefact import is_artefact
 from voile.app.federate.config import ServerFile
-from voile.app.federate.files import SERVER_FILE, beside, read_agreement
+from voile.app.federate.files import SERVER_FILE, read_agreement, read_beside
 from voile.app.federate.party import is_held
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import read_text
-from voile.federation import Progress, Seen
+from voile.federation import Progress, ProgressEvent
 
 STATUS: Final = "run-status.json"
 STOP: Final = "stop-requested"
@@ -89,7 +89,7 @@ class RunWatch:
         if not is_artefact(self.folder / "artefact"):  # what is complete is left as it is
             self._write(at_once=True)
 
-    def __call__(self, seen: Seen) -> None:
+    def __call__(self, seen: ProgressEvent) -> None:
         missing = {row.client: str(row.outcome) for row in seen.missing}
         self._now = RunPosition(
             "", seen.stage, seen.round, seen.rounds, seen.asked, seen.answered - len(missing),
@@ -179,7 +179,7 @@ def stop_run(config: Path, patience: float = 10.0) -> bool:
     """
     folder = _folder(config)
     if not is_held(folder):
-        raise InvalidInput(f"{folder}: no run of a federation is going on here")
+        raise InvalidInput(f"{folder}: no federation is running here")
     replace_file(folder / STOP, b"")
     until = time.monotonic() + patience
     while is_held(folder):
@@ -194,7 +194,7 @@ def utc(seconds: float) -> str:
 
 
 def _folder(config: Path) -> Path:
-    return beside(config.parent / SERVER_FILE, ServerFile).output
+    return read_beside(config.parent / SERVER_FILE, ServerFile).output
 
 
 def _last(path: Path) -> RunPosition | None:

@@ -55,7 +55,7 @@ def trust_records(
 
     Where the server measured, what weights and rewards were computed from comes first.
     """
-    history = TrustHistory.of(report.memory)
+    history = TrustHistory.from_memory(report.memory)
     where: dict[str, Any] = {"time": time, "federation": federation, "round": report.round}
     found = _evidence_records(report, rule, where | {"agreement": agreement})
     for client, score in sorted(history.last().items()):
@@ -151,7 +151,7 @@ class ExactTrustLog:
 
 def trusted_hash(report: RoundReport, previous: bytes | None) -> bytes:
     """H_t as published (III-F), over the model, the common importance, divergences and trust."""
-    history = TrustHistory.of(report.memory)
+    history = TrustHistory.from_memory(report.memory)
     last = {n: score for n, score in history.last().items() if score.round == report.round}
     weights = [np.asarray(report.arrays[name]).ravel() for name in sorted(report.arrays)]
     return published_round_hash(

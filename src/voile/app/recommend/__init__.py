@@ -4,9 +4,9 @@
 - keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
 - ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
   to the user herself for free and to others charged, on record; before it `preview`
-- show it: `reasons` of one recommendation, `write_page`
 """
 
+from voile.app.commands.recommend import Audience
 from voile.app.recommend.artefact import (
     TrainedRecommender,
     check_not_inside,
@@ -14,14 +14,12 @@ from voile.app.recommend.artefact import (
     load_recommender,
     save_recommender,
 )
-from voile.app.recommend.asking import answer, preview
-from voile.app.recommend.page import reasons, write_page
+from voile.app.recommend.handler import answer, preview
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
     ProfileLevel,
     RecommendationSpec,
-    Toward,
 )
 from voile.app.recommend.training import (
     TrainingTerms,
@@ -32,9 +30,9 @@ from voile.app.recommend.training import (
 __all__ = [
     "ITEMS",
     "SCORES",
+    "Audience",
     "ProfileLevel",
     "RecommendationSpec",
-    "Toward",
     "TrainedRecommender",
     "TrainingTerms",
     "answer",
@@ -43,8 +41,6 @@ __all__ = [
     "load_recommender",
     "preview",
     "preview_training",
-    "reasons",
     "save_recommender",
     "train",
-    "write_page",
 ]

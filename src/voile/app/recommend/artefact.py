@@ -3,7 +3,7 @@
     recommender.json        format, version, budget, charges, guarantee, digest of every other file
     catalogue.json          items and their public features
     moments.safetensors     popularity with its noise, and the Gram matrix likewise, which is absent
-                            where popularity got the whole budget
+                            where popularity got the whole budget; of a network, its parameters
 
 Earlier versions kept each of the moments in a file of its own, `popularity.npy` and `gram.npy`.
 
@@ -18,20 +18,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
-
-import numpy as np
-from numpy.typing import NDArray
 
 from voile.app.artefact_manifest import OwnFolder, check_files
 from voile.app.assessment_file import ASSESSMENT
 from voile.core import array_file
 from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput
+from voile.core.choices import chosen
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_file, read_json
 from voile.recommenders import (
@@ -41,19 +39,25 @@ from voile.recommenders import (
     ItemPopularity,
     LinearRecommender,
     MomentsBudget,
+    PopularityRecommender,
     Recommender,
-    recommender_from,
+    TrainedNetwork,
 )
+from voile.recommenders.kinds import DEFAULT, MODELS, FromHistories, HistoryNetwork, model_of
 from voile.recommenders.moments import packed, unpacked
+from voile.recommenders.networks import fresh_network
 from voile.records.storage import Storage
 from voile.release import PostProcessed
+from voile.training.private import PrivateSteps
 
 FORMAT: Final = "voile recommender"
-VERSION: Final = 1
+VERSION: Final = 2
+"""The first version had no model but the default, and is written for it."""
 MANIFEST: Final = "recommender.json"
 CATALOGUE: Final = "catalogue.json"
 MOMENTS: Final = "moments.safetensors"
 _MOMENTS_FILE: Final = "voile item moments"
+_STEPS: Final = ("clipping_norm", "noise_multiplier", "sampling_rate", "steps")
 _EARLIER: Final = ("popularity.npy", "gram.npy")
 _OWN: Final = (MANIFEST, CATALOGUE, MOMENTS, *_EARLIER, ASSESSMENT)
 """What may lie in such a folder, findings of `voile assess` among it."""
@@ -62,16 +66,18 @@ _FOLDER: Final = OwnFolder("recommender", "voile recommend train", MANIFEST, FOR
 
 @dataclass(frozen=True, eq=False)
 class TrainedRecommender:
-    """Moments that were paid for, and the model made from them.
+    """What was paid for, and the model made from it.
 
     Args:
-        moments: frozen, like everything here.
+        moments: frozen, like everything here; of a network, popularity and its parameters.
+        kind: which model, one of `voile.recommenders.kinds.MODELS`.
         paid_in: the books in which it was looked up already who paid, and who that was.
         free: releases toward users themselves that were built already, by what is asked. They are
             frozen, and the same for every user.
     """
 
-    moments: ItemMoments
+    moments: ItemMoments | HistoryNetwork
+    kind: str = DEFAULT
     paid_in: MutableMapping[Storage, str] = field(
         init=False, repr=False, default_factory=WeakKeyDictionary
     )
@@ -87,34 +93,32 @@ class TrainedRecommender:
 
     @cached_property
     def model(self) -> Recommender:
-        return recommender_from(self.moments)
+        return model_of(chosen(MODELS, self.kind, "model"), self.moments)
 
     @property
     def linear(self) -> LinearRecommender:
-        """The model, where it has reasons; refused where everybody gets the same."""
-        if not isinstance(self.model, LinearRecommender):
+        """The model, where reasons are sums; refused elsewhere."""
+        if isinstance(self.model, LinearRecommender):
+            return self.model
+        if isinstance(self.model, PopularityRecommender):
             raise InvalidInput(
-                "this recommender knows popularity alone: its budget was too small for more, so "
-                "there is nothing to explain about a single user"
+                "this recommender learned popularity only, because its budget was too small: it "
+                "cannot explain anything about a single user"
             )
-        return self.model
+        raise Refused(
+            f"reasons of the model {self.kind!r} are for the user herself, by items or labels: "
+            f"others are told those of {DEFAULT!r} or 'mf'"
+        )
 
     @property
     def charges(self) -> tuple[str, ...]:
         """The ledger's names for what paid for it."""
-        made = (self.moments.popularity, self.moments.gram)
-        return tuple(each.charge for each in made if each is not None and each.charge)
-
-    @property
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """The moments by name."""
-        found, gram = {"popularity": self.moments.popularity.values}, self.moments.gram
-        return found if gram is None else found | {"gram": gram.matrix}
+        return tuple(each.charge for each in self.moments.artefacts if each.charge)
 
     @cached_property
     def packed(self) -> tuple[bytes, ...]:
         """The moments as the ledger keeps them."""
-        return tuple(map(packed, self.arrays.values()))
+        return tuple(map(packed, self.moments.arrays.values()))
 
     @cached_property
     def digest(self) -> str:
@@ -138,14 +142,17 @@ def check_not_inside(folder: Path, outputs: Iterable[Path]) -> None:
             )
 
 
-def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
+def save_recommender(
+    moments: ItemMoments | HistoryNetwork, folder: Path, kind: str = DEFAULT
+) -> TrainedRecommender:
     """Write it; durable when this returns."""
-    _FOLDER.begin(folder, stale=_EARLIER)
-    trained = TrainedRecommender(moments)
+    place = replace(_FOLDER, version=1 if kind == DEFAULT else VERSION)
+    place.begin(folder, stale=_EARLIER)
+    trained = TrainedRecommender(moments, kind)
     _write_catalogue(moments.catalogue, folder / CATALOGUE)
-    array_file.write(folder / MOMENTS, _MOMENTS_FILE, trained.arrays, {})
+    array_file.write(folder / MOMENTS, _MOMENTS_FILE, moments.arrays, {})
     budget = moments.budget
-    _FOLDER.finish(
+    place.finish(
         folder,
         {
             "budget": {
@@ -155,12 +162,24 @@ def save_recommender(moments: ItemMoments, folder: Path) -> TrainedRecommender:
                 "mu": budget.mu,
                 "parties": budget.parties,
             },
+            **_model_entry(moments, kind),
             "charges": list(trained.charges),
             "guarantee": moments.guarantee.to_dict(),
         },
         (CATALOGUE, MOMENTS),
     )
     return trained
+
+
+def _model_entry(moments: ItemMoments | HistoryNetwork, kind: str) -> dict[str, Any]:
+    """What the first version of the format did not know."""
+    if kind == DEFAULT:
+        return {}
+    if not isinstance(moments, HistoryNetwork):
+        return {"model": {"name": kind}}
+    steps = moments.steps
+    stated = {name: getattr(steps, name) for name in _STEPS}
+    return {"model": {"name": kind, "steps": stated}}
 
 
 def load_recommender(folder: Path) -> TrainedRecommender:
@@ -180,6 +199,7 @@ def load_recommender(folder: Path) -> TrainedRecommender:
             parties=stated["parties"],
         )
         charges = tuple(map(str, head["charges"]))
+        model: dict[str, Any] = {"name": DEFAULT} if head["version"] == 1 else dict(head["model"])
         promise = Guarantee.from_dict(head["guarantee"])
     parts = 1 if budget.popularity_only else 2
     kept = (MOMENTS,) if MOMENTS in files else _EARLIER[:parts]
@@ -188,8 +208,32 @@ def load_recommender(folder: Path) -> TrainedRecommender:
     with damaged(folder / MANIFEST):
         if len(catalogue) != budget.items or len(charges) != parts:
             raise ValueError(f"expected {budget.items} items and {parts} charges")
+        kind = chosen(MODELS, model["name"], "model")
+        if isinstance(kind, FromHistories):
+            stated = {name: model["steps"][name] for name in _STEPS}
+            steps = PrivateSteps(**stated, rows=budget.users, relation=budget.relation)
+            learned = _read_network(folder / MOMENTS, kind, steps, budget, charges)
+            made = HistoryNetwork(catalogue, budget, kind, steps, *learned, promise)
+            return TrainedRecommender(made, model["name"])
         popularity, gram = _read_moments([folder / name for name in kept], budget, charges)
-        return TrainedRecommender(ItemMoments(catalogue, budget, popularity, gram, promise))
+        moments = ItemMoments(catalogue, budget, popularity, gram, promise)
+        return TrainedRecommender(moments, model["name"])
+
+
+def _read_network(
+    file: Path,
+    kind: FromHistories,
+    steps: PrivateSteps,
+    budget: MomentsBudget,
+    charges: tuple[str, ...],
+) -> tuple[ItemPopularity, TrainedNetwork]:
+    arrays, _ = array_file.read(file, _MOMENTS_FILE)
+    shape = fresh_network(kind.network, budget.head).values.shape
+    noise = budget.popularity_noise
+    values = unpacked(packed(arrays["popularity"]), noise.shape)
+    popularity = ItemPopularity(values, event=noise.event(), charge=charges[0])
+    values = unpacked(packed(arrays["network"]), shape)
+    return popularity, TrainedNetwork(values, event=steps.event(), charge=charges[1])
 
 
 def _read_moments(

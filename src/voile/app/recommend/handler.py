@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar, Final
 
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
-from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.app.commands.recommend import (
+    Audience,
+    ExplainRecommendation,
+    Recommend,
+    TrainRecommender,
+)
+from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.app.explain.assessed import assessed_claims
 from voile.app.explain.in_turn import charged_since, records_so_far
 from voile.app.explain.outputs import Outputs
@@ -21,21 +28,235 @@ from voile.app.recommend.artefact import (
     load_recommender,
     save_recommender,
 )
-from voile.app.recommend.asking import answer, build, preview
-from voile.app.recommend.page import write_page
-from voile.app.recommend.specification import SCORES, RecommendationSpec, Toward
+from voile.app.recommend.specification import (
+    ITEMS,
+    SCORES,
+    ProfileLevel,
+    RecommendationSpec,
+)
 from voile.app.recommend.training import (
     TrainingTerms,
     preview_training,
     train,
 )
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
+from voile.core.rendering import write_page
 from voile.federation.history import event_as_text
 from voile.privacy.events import PrivacyEvent
-from voile.recommenders import read_catalogue, read_interactions
+from voile.recommenders import (
+    ByItems,
+    ByLabels,
+    Interactions,
+    LabelImportance,
+    LinearRecommender,
+    NetworkRecommender,
+    NoisyProfileOfUser,
+    PopularityRecommender,
+    ReasonsByLabels,
+    ReasonsOfNetwork,
+    ScoresOnly,
+    TopLabelsOfUser,
+    for_herself,
+    joint_guarantee,
+    read_catalogue,
+    read_interactions,
+)
+from voile.recommenders.explaining import Groups, label_clusters
+from voile.recommenders.kinds import HistoryNetwork, network_guarantee
+from voile.records.audit_log import ReleaseRecord, decode_record
 from voile.records.checkpoints import Kept
-from voile.records.vault import Place, check_named, usual_place
+from voile.records.ledger.event_text import event_for_log, event_text
+from voile.records.storage import Reader
+from voile.records.vault import Place, Vault, check_named, usual_place
+from voile.release import PostProcessed, Preview, Release
+
+# -------------------------------------------------------------------------------------------------
+# What is asked of a trained recommender, through the service: on record, and charged where due.
+#
+# Toward the user herself nothing is charged. Toward others a user pays for herself, from her
+# account below the one that paid for the moments. That these moments were paid for, and on which
+# terms, is looked up in the books before the first answer: an artefact's own word is never
+# repeated.
+
+
+_MOST_KNOWN: Final = 64
+NO_HISTORY: Final = (
+    "there are no interactions of this user, so this is what is popular with everybody; is the "
+    "identifier spelt as in the interactions?"
+)
+_PURPOSES: Final = {Audience.SELF: "told to herself", Audience.OTHERS: "told to others"}
+"""As records state it, in this version and those before."""
+_DIGITS: Final = 12
+"""Of a digest, in what a record says about its subject."""
+
+
+def answer(
+    service: ReleaseService,
+    trained: TrainedRecommender,
+    interactions: Interactions,
+    spec: RecommendationSpec,
+) -> ReleasedExplanation:
+    """Recommend or explain: on record, charged where it is told to others, or refused."""
+    release = build(service, trained, interactions, spec)
+    rows, purpose = _rows(interactions, spec), _PURPOSES[spec.toward]
+    if spec.toward is Audience.SELF:
+        return service.answer(release, rows, caller=spec.caller, purpose=purpose)
+    payer, _ = spec.price
+    return service.answer(
+        release, rows, payer=payer, caller=spec.caller, purpose=purpose, fresh=spec.fresh
+    )
+
+
+def preview(
+    service: ReleaseService,
+    trained: TrainedRecommender,
+    interactions: Interactions,
+    spec: RecommendationSpec,
+) -> Preview:
+    """What an answer would cost and be like; nothing is charged."""
+    return service.preview(build(service, trained, interactions, spec), payer=spec.account)
+
+
+def build(
+    service: ReleaseService,
+    trained: TrainedRecommender,
+    interactions: Interactions,
+    spec: RecommendationSpec,
+) -> Release[Any]:
+    """The release that keeps the promise."""
+    if spec.toward is Audience.SELF:
+        paying_account(service, trained)
+        return _free_release(trained, spec)
+    payer, epsilon = spec.price
+    check_paid_here(service, trained, payer)
+    profile = ByLabels(trained.linear, spec.by, spec.count, _groups(trained, spec))
+    common: dict[str, Any] = {
+        "epsilon": epsilon,
+        "level": str(spec.level),
+        "model": trained.digest,
+        "origins": [trained.moments.origin],
+        "protected": trained.guarantee.protected,
+    }
+    if spec.user is None:
+        return LabelImportance(profile, users=len(interactions), delta=spec.delta, **common)
+    if spec.top is not None:
+        return TopLabelsOfUser(profile, k=spec.top, **common)
+    return NoisyProfileOfUser(profile, delta=spec.delta, **common)
+
+
+def check_paid_here(service: ReleaseService, trained: TrainedRecommender, account: str) -> None:
+    """Refuse any account but the one that paid for the moments.
+
+    What is said about a user adds to what the moments said about her: both must stand in one
+    account. One below it will not do: of two parallel ones the dearer alone counts above, which is
+    true of different users and not of one who is told about in both.
+    """
+    payer = paying_account(service, trained)
+    if payer != account:
+        raise Refused(
+            f"account {account!r} did not pay for this recommender. Explanations for others are "
+            f"charged to {payer!r}, which did; nothing was charged"
+        )
+
+
+def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
+    """The account that paid for these very moments, on the terms that they state; or `Refused`.
+
+    An artefact is not signed, so nothing in it is believed: the stored answers are compared byte
+    by byte, the noise with the events that were charged, the catalogue with the digits of its
+    digest on record, and the guarantee with what follows from those events, the account and the
+    delta on record. Once for each opening of the books: charges
+    are never taken back, and a database that was set back is noticed by every answer.
+    """
+    vault = service.vault
+    known = trained.paid_in.get(vault.storage)
+    if known is not None:
+        return known
+    try:
+        found = vault.storage.read_snapshot(lambda t: _payer(vault, t, trained))
+    except InvalidInput:  # no such charge, or no guarantee follows from what was charged
+        found = None
+    if found is None:
+        raise Refused(
+            "this database did not pay for this recommender on the terms it states, so its "
+            "guarantee is not repeated. Name the database that `voile recommend train` charged, "
+            "or train again there (what was paid for is free); nothing was charged"
+        )
+    trained.paid_in[vault.storage] = found
+    return found
+
+
+def _payer(vault: Vault, t: Reader, trained: TrainedRecommender) -> str | None:
+    made, payers = trained.moments, set()
+    for charge, content, event in zip(trained.charges, trained.packed, made.events, strict=True):
+        settled = vault.ledger.paid(t, charge)
+        record = decode_record(vault.log.record(t, settled.record))
+        if not isinstance(record, ReleaseRecord) or settled.answer != content:
+            return None
+        if record.event != event_for_log(event_text(event)):
+            return None
+        _, _, shown = record.subject.rpartition("model ")
+        if len(shown) < _DIGITS or not trained.catalogue.digest.startswith(shown):
+            return None
+        payers.add((record.account, record.delta))
+    if len(payers) != 1:
+        return None
+    ((name, delta),) = payers
+    protected = vault.ledger.account(t, name).protected
+    if isinstance(made, HistoryNetwork):
+        follows = network_guarantee(made.budget, made.steps, protected=protected, delta=delta)
+    else:
+        follows = joint_guarantee(made.budget, protected=protected, delta=delta)
+    return name if follows == trained.guarantee else None
+
+
+def _free_release(trained: TrainedRecommender, spec: RecommendationSpec) -> PostProcessed:
+    """Built once for each way to ask, not once for each user."""
+    groups = tuple((name, tuple(labels)) for name, labels in (spec.groups or {}).items())
+    asked = spec.by, spec.count, groups
+    if asked not in trained.free:
+        if len(trained.free) >= _MOST_KNOWN:
+            trained.free.clear()
+        made = for_herself(_explainer(trained, spec), trained.guarantee, model=trained.digest)
+        trained.free[asked] = made
+    return trained.free[asked]
+
+
+def _explainer(
+    trained: TrainedRecommender, spec: RecommendationSpec
+) -> ByItems | ByLabels | ScoresOnly | ReasonsOfNetwork | ReasonsByLabels:
+    model = trained.model
+    if spec.by == SCORES:
+        return ScoresOnly(model, spec.count)
+    if isinstance(model, NetworkRecommender) and spec.by == ITEMS:
+        return ReasonsOfNetwork(model, spec.count)
+    if not isinstance(model, LinearRecommender | PopularityRecommender) and spec.by != ITEMS:
+        if spec.groups:
+            raise Refused("groups of labels are formed where scores are sums, not by this model")
+        return ReasonsByLabels(model, spec.by, spec.count)
+    if spec.by == ITEMS:
+        return ByItems(trained.linear, spec.count)
+    return ByLabels(trained.linear, spec.by, spec.count, spec.groups)
+
+
+def _groups(trained: TrainedRecommender, spec: RecommendationSpec) -> Groups | None:
+    if spec.level is ProfileLevel.AGGREGATE:
+        return label_clusters(trained.catalogue, spec.by)
+    return spec.groups
+
+
+def _rows(interactions: Interactions, spec: RecommendationSpec) -> RowsToExplain:
+    if spec.user is None:
+        return RowsToExplain(interactions)
+    history = interactions.history(spec.user)
+    if spec.toward is not Audience.SELF:  # others are not told whether there is anything of her
+        return RowsToExplain([history], identifiers=[spec.user])
+    return RowsToExplain([history], notes=() if len(history) else (NO_HISTORY,))
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -68,6 +289,15 @@ class RecommendationResult(ExplainResult):
     to_herself: bool = False
 
 
+@dataclass(frozen=True)
+class RecommendationPage:
+    """What is recommended to one user, and why: it is written for the user herself."""
+
+    view: ClassVar[str] = "recommendation page"
+
+    explanation: Explanation
+
+
 def train_recommender(command: TrainRecommender, context: Context) -> TrainedResult | PreviewResult:
     """Check, then charge two releases, and write what was learned."""
     check_place(command.folder)
@@ -78,7 +308,8 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         epsilon=command.epsilon,
         delta=command.delta,
         caller=command.caller,
-        fresh=command.fresh,
+        fresh=command.redraw,
+        model=command.model,
     )
     with context.records(_place(command)) as service:
         if command.preview:
@@ -86,7 +317,7 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         before = records_so_far(service)
         with context.charging(service.vault, lambda: ()):
             learned = train(service, found, terms, progress=context.steps)
-            trained = save_recommender(learned, command.folder)
+            trained = save_recommender(learned, command.folder, command.model)
             kept = context.sign(service.vault)
         new = charged_since(service, trained.charges, before)
     return TrainedResult(
@@ -118,19 +349,21 @@ def explain_recommendation(
     spec = RecommendationSpec(
         caller=command.caller,
         user=command.user,
-        toward=command.to,  # type: ignore[arg-type]
-        by=command.by_what,
+        toward=command.audience,
+        by=command.group_by,
         count=command.count,
         top=command.top,
         account=command.account,
         epsilon=command.epsilon,
         delta=command.delta,
         level=command.level,  # type: ignore[arg-type]
-        fresh=command.fresh,
+        fresh=command.redraw,
     )
     page = command.page
-    if page is not None and (spec.toward is Toward.OTHERS or page.suffix != ".html"):
-        raise InvalidInput("--page writes an .html file for the user herself, and for nobody else")
+    if page is not None and (spec.toward is Audience.OTHERS or page.suffix != ".html"):
+        raise InvalidInput(
+            "--page writes an .html file, and only for the user: leave out --audience others"
+        )
     return _answer(command, spec, context, preview_only=command.preview, page=page)
 
 
@@ -143,7 +376,7 @@ def _answer(
     page: Path | None = None,
 ) -> RecommendationResult | PreviewResult:
     """Check, compute, charge and record; then write."""
-    to_herself = spec.toward is Toward.HERSELF
+    to_herself = spec.toward is Audience.SELF
     outputs = Outputs(command.save_as, command.receipt, private=to_herself)
     pages = [] if page is None else [page]
     place = _place(command)
@@ -167,7 +400,7 @@ def _answer(
             kept = context.sign(vault)
             written = outputs.write(service, explained)
             if page is not None:
-                shown = str(write_page(explained.explanation, page))
+                shown = str(write_page(RecommendationPage(explained.explanation), page, mode=0o600))
                 written = replace(written, files={**written.files, "page": [shown]})
     return RecommendationResult(explained, written, kept, place.policy, spec.top, to_herself)
 
@@ -176,7 +409,7 @@ def _events(trained: TrainedRecommender, charged: PrivacyEvent | None) -> set[st
     """What is charged for an answer or, where it is free, for the training behind it."""
     if charged is not None:
         return {event_as_text(charged)}
-    return {event_as_text(noise.event()) for noise in trained.moments.budget.noises}
+    return set(map(event_as_text, trained.moments.events))
 
 
 def _check_files(

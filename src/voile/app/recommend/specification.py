@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from voile.app.commands.recommend import Audience
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
@@ -17,15 +18,6 @@ SCORES: Final = "scores"
 """What is recommended, without a reason."""
 ITEMS: Final = "items"
 """Reasons are the items of the history; for the user herself only."""
-
-
-class Toward(StrEnum):
-    """Who is told."""
-
-    HERSELF = "herself"
-    """The user, about herself: free."""
-    OTHERS = "others"
-    """Anybody else: charged to her, or refused."""
 
 
 class ProfileLevel(StrEnum):
@@ -61,7 +53,7 @@ class RecommendationSpec:
 
     caller: str
     user: str | None = None
-    toward: Toward = Toward.HERSELF
+    toward: Audience = Audience.SELF
     by: str = ITEMS
     count: int = RECOMMENDED
     top: int | None = None
@@ -73,13 +65,13 @@ class RecommendationSpec:
     fresh: bool = False
 
     def __post_init__(self) -> None:
-        for name, kind in (("toward", Toward), ("level", ProfileLevel)):
+        for name, kind in (("toward", Audience), ("level", ProfileLevel)):
             object.__setattr__(self, name, member(kind, getattr(self, name), name))
         if self.count < 1:
             raise InvalidInput(f"count must be at least 1, found {self.count}")
         if self.user is not None and canonical_identifier(self.user) is None:
             raise InvalidInput(f"user must name somebody, found {self.user!r}")
-        check = self._check_herself if self.toward is Toward.HERSELF else self._check_others
+        check = self._check_herself if self.toward is Audience.SELF else self._check_others
         check()
 
     @property
@@ -91,13 +83,15 @@ class RecommendationSpec:
 
     def _check_herself(self) -> None:
         if self.user is None:
-            raise InvalidInput("toward the user herself, say who she is (--user)")
+            raise InvalidInput(
+                "name the user (--user): an explanation for the user is about one person"
+            )
         given = {"top": self.top, "account": self.account, "epsilon": self.epsilon}
         named = [name for name, value in given.items() if value is not None]
         if named or self.delta:
             raise InvalidInput(
                 f"what a user sees about herself costs nothing and holds no noise; leave out "
-                f"{', '.join(named) or 'delta'}, or ask for what others may be told (--to others)"
+                f"{', '.join(named) or 'delta'}, or pass --audience others"
             )
 
     def _check_others(self) -> None:
@@ -105,21 +99,19 @@ class RecommendationSpec:
             refuse_items()
         if self.by == SCORES:
             raise Refused(
-                "what is recommended to a user follows from her history, so it is not told to "
-                "others; name her top genres (--top)"
+                "recommendations reveal the history of a user, so they are not shown to others; "
+                "ask for the top labels instead (--top)"
             )
         if self.account is None or self.epsilon is None:
-            raise InvalidInput("toward others, say which account pays and how much (epsilon)")
+            raise InvalidInput("for others, name the account that pays, and an epsilon")
         if (self.level is ProfileLevel.SUMMARY) != bool(self.groups):
             raise InvalidInput(
                 "groups of labels are declared for the level summary, and only there"
             )
         if self.user is not None and self.top is not None:
             if self.delta:
-                raise InvalidInput("labels are named with a pure epsilon: leave out delta")
+                raise InvalidInput("--top has a pure epsilon: leave out delta")
         elif self.top is not None:
-            raise InvalidInput(
-                "labels are named for one user (--user); over all users, leave out top"
-            )
+            raise InvalidInput("--top is for one user (--user): leave it out over all users")
         elif not self.delta:
             raise InvalidInput("noise on figures needs a delta above 0")

@@ -1,18 +1,24 @@
 """The item side of a recommender, charged to an account in two releases.
 
-Popularity is charged first, then the Gram matrix on the head that it chose. Each is one
-transaction: whoever is killed between them finds the first one stored and pays for the second
+Popularity is charged first, then the Gram matrix, or a network, on the head that it chose. Each is
+one transaction: whoever is killed between them finds the first one stored and pays for the second
 alone. Asking again gives the same moments, at no cost; new ones (`fresh`) are paid for again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from voile.app.explain import ReleaseService
-from voile.app.explain.affordable import affordable
 from voile.app.explain.charging import AccountQuestions
 from voile.app.explain.in_turn import ask_artefact, check_rest_fits, is_answered
+from voile.app.explain.walk import affordable
+from voile.core.choices import chosen
+from voile.core.errors import Refused
+from voile.core.guarantee import Guarantee
+from voile.privacy.calibration import Reading
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders import (
     Interactions,
@@ -20,13 +26,23 @@ from voile.recommenders import (
     ItemPopularity,
     MomentsBudget,
     PrivateGram,
+    PrivateNetwork,
     PrivatePopularity,
     joint_guarantee,
+)
+from voile.recommenders.kinds import (
+    DEFAULT,
+    MODELS,
+    FromMoments,
+    HistoryNetwork,
+    RecommenderKind,
+    network_guarantee,
 )
 from voile.recommenders.moments import Progress
 from voile.records.ledger import Account
 from voile.records.vault import Vault
 from voile.release import Preview
+from voile.training.private import PrivateSteps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +54,13 @@ class TrainingTerms:
         epsilon, delta: of both releases together, in the measure of that account.
         caller: who asks.
         fresh: pay for new moments, even if there are some.
+        model: which model, one of `voile.recommenders.kinds.MODELS`.
     """
 
     account: str
     epsilon: float
     delta: float
+    model: str = DEFAULT
     caller: str = "custodian"
     fresh: bool = False
 
@@ -53,38 +71,123 @@ def train(
     terms: TrainingTerms,
     *,
     progress: Progress | None = None,
-) -> ItemMoments:
+) -> ItemMoments | HistoryNetwork:
     """Learn the item side, or get it again; `BudgetExceeded` before anything is drawn."""
-    first = _first(service, interactions, terms, progress)
-    budget = first.budget
-    if not budget.popularity_only:
-        asked_first = _questions(service.vault, first, terms)
-        check_rest_fits(service.vault, asked_first, [budget.gram_noise.event()])
+    plan = _plan(service, interactions, terms, progress)
+    if plan.second is not None:
+        asked_first = _questions(service.vault, plan.first, terms)
+        check_rest_fits(service.vault, asked_first, [plan.second.event])
     asked = {"payer": terms.account, "caller": terms.caller, "fresh": terms.fresh}
-    popularity = service.obtain(first, **asked)  # type: ignore[arg-type]
-    gram = None
-    if not budget.popularity_only:
-        second = _second(interactions, first, popularity, progress)
+    popularity = service.obtain(plan.first, **asked)  # type: ignore[arg-type]
+    made: Any = None
+    if plan.second is not None:
+        release: Any = plan.second.release(popularity)
         # Never fresh by itself: the charge of the first release is part of the question.
-        gram = service.obtain(second, payer=terms.account, caller=terms.caller)
-    promise = joint_guarantee(budget, protected=first.protected, delta=terms.delta)
-    return ItemMoments(interactions.catalogue, budget, popularity, gram, promise)
+        made = service.obtain(release, payer=terms.account, caller=terms.caller)
+    return plan.finish(popularity, made)
 
 
 def preview_training(
     service: ReleaseService, interactions: Interactions, terms: TrainingTerms
 ) -> Preview:
     """What training would cost and be like, both releases together; nothing is charged."""
-    first = _first(service, interactions, terms, None)
-    found = service.preview(first, payer=terms.account)
-    values = sum(noise.shape[0] for noise in first.budget.noises)
-    drawn = f"{values:,} values are drawn by an exact sampler"
+    plan = _plan(service, interactions, terms, None)
+    found = service.preview(plan.first, payer=terms.account)
+    values = sum(noise.shape[0] for noise in plan.first.budget.noises)
+    drawn: tuple[str, ...] = (f"{values:,} values are drawn by an exact sampler",)
+    if plan.steps is not None:
+        noise = f"noise multiplier {plan.steps.noise_multiplier:.3g} in each step of training"
+        found, drawn = Preview(None, (), accuracy=noise), ()
     return replace(
         found,
-        event=_both(first.budget),
-        guarantees=(joint_guarantee(first.budget, protected=first.protected, delta=terms.delta),),
-        remarks=(*found.remarks, drawn, *_affordable(service, interactions, first, terms)),
+        event=plan.event,
+        guarantees=(plan.promise,),
+        remarks=(*found.remarks, *drawn, *_affordable(service, plan, terms)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _SecondRelease:
+    """What follows popularity: what it costs, and how it is made."""
+
+    event: PrivacyEvent
+    release: Callable[[ItemPopularity], PrivateGram | PrivateNetwork]
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingPlan:
+    """The releases of one model.
+
+    Args:
+        first: popularity.
+        second: what follows it; None where popularity gets the whole budget.
+        promise: of both together.
+        kind: which model.
+        steps: of a network; None for moments.
+    """
+
+    first: PrivatePopularity
+    second: _SecondRelease | None
+    promise: Guarantee
+    kind: RecommenderKind
+    steps: PrivateSteps | None = None
+
+    @property
+    def event(self) -> PrivacyEvent:
+        second = () if self.second is None else (self.second.event,)
+        return Composed((self.first.cost(1), *second))
+
+    def finish(self, popularity: ItemPopularity, made: Any) -> ItemMoments | HistoryNetwork:
+        catalogue, budget = self.first.interactions.catalogue, self.first.budget
+        if isinstance(self.kind, FromMoments):
+            return ItemMoments(catalogue, budget, popularity, made, self.promise)
+        assert self.steps is not None
+        parts = (self.steps, popularity, made, self.promise)
+        return HistoryNetwork(catalogue, budget, self.kind, *parts)
+
+
+def _plan(
+    service: ReleaseService,
+    interactions: Interactions,
+    terms: TrainingTerms,
+    progress: Progress | None,
+) -> _TrainingPlan:
+    kind = chosen(MODELS, terms.model, "model")
+    first = _first(service, interactions, terms, progress)
+    budget, common = first.budget, {"protected": first.protected, "delta": terms.delta}
+    if isinstance(kind, FromMoments):
+        promise = joint_guarantee(budget, protected=first.protected, delta=terms.delta)
+        second = None if budget.popularity_only else _gram(interactions, first, progress)
+        return _TrainingPlan(first, second, promise, kind)
+    read = _reading(service.vault.account(terms.account), terms.delta)
+    steps = kind.plan(budget, epsilon=terms.epsilon, delta=terms.delta, read=read)
+
+    def network(chosen: ItemPopularity) -> PrivateNetwork:
+        return PrivateNetwork(
+            interactions,
+            kind.network,
+            chosen=chosen,
+            head=budget.head,
+            privacy=steps,
+            rate=kind.rate,
+            **common,  # type: ignore[arg-type]
+        )
+
+    promise = network_guarantee(budget, steps, protected=first.protected, delta=terms.delta)
+    return _TrainingPlan(first, _SecondRelease(steps.event(), network), promise, kind, steps)
+
+
+def _reading(account: Account, delta: float) -> Reading | None:
+    """The epsilon that an account reads an event as; None for a plan."""
+    measure = account.measure
+    if account.is_plan or measure is None:
+        return None
+    if not measure.orders:
+        raise Refused(
+            f"account {account.name!r} cannot hold sampled noise, by which a network is trained: "
+            "open one with Rényi orders (`voile budget open ... --order 8 --order 16 --order 32`)"
+        )
+    return lambda event: measure.epsilon(measure.cost(event), delta)
 
 
 def budget_for(
@@ -121,40 +224,33 @@ def _first(
     )
 
 
-def _second(
-    interactions: Interactions,
-    first: PrivatePopularity,
-    chosen: ItemPopularity,
-    progress: Progress | None = None,
-) -> PrivateGram:
-    return PrivateGram(
-        interactions,
-        first.budget,
-        protected=first.protected,
-        delta=first.delta,
-        progress=progress,
-        chosen=chosen,
-    )
+def _gram(
+    interactions: Interactions, first: PrivatePopularity, progress: Progress | None
+) -> _SecondRelease:
+    def release(chosen: ItemPopularity) -> PrivateGram:
+        return PrivateGram(
+            interactions,
+            first.budget,
+            protected=first.protected,
+            delta=first.delta,
+            progress=progress,
+            chosen=chosen,
+        )
 
-
-def _both(budget: MomentsBudget) -> PrivacyEvent:
-    return Composed(tuple(noise.event() for noise in budget.noises))
+    return _SecondRelease(first.budget.gram_noise.event(), release)
 
 
 def _affordable(
-    service: ReleaseService,
-    interactions: Interactions,
-    first: PrivatePopularity,
-    terms: TrainingTerms,
+    service: ReleaseService, plan: _TrainingPlan, terms: TrainingTerms
 ) -> tuple[str, ...]:
     """Whether the account can pay for both releases, or for what is left to pay of them."""
-    vault, both = service.vault, _both(first.budget)
+    vault, first, both = service.vault, plan.first, plan.event
     asked = _questions(vault, first, terms, both)
-    if first.budget.popularity_only or not is_answered(vault, asked):
+    if plan.second is None or not is_answered(vault, asked):
         return affordable(vault, asked, terms.account, both)
     chosen = service.obtain(first, payer=terms.account, caller=terms.caller)  # paid for before
-    event = first.budget.gram_noise.event()
-    left = _questions(vault, _second(interactions, first, chosen), terms, event)
+    event = plan.second.event
+    left = _questions(vault, plan.second.release(chosen), terms, event)
     said = affordable(vault, left, terms.account, event)
     if is_answered(vault, left):
         return said
@@ -163,7 +259,7 @@ def _affordable(
 
 def _questions(
     vault: Vault,
-    release: PrivatePopularity | PrivateGram,
+    release: PrivatePopularity | PrivateGram | PrivateNetwork,
     terms: TrainingTerms,
     event: PrivacyEvent | None = None,
 ) -> AccountQuestions:

@@ -1,17 +1,29 @@
-"""An artefact as one HTML page, and the figures on it."""
+"""What a report says about an artefact, collected and verified; `voile.views` makes it a page."""
 
-from voile.app.report.figures import compared, importance, quality, rounded_up
-from voile.app.report.page import check_log, report_html, write_report
-from voile.app.report.trust import exact_trust_html, write_exact_trust
+from voile.app.report.figures import compared, importance, quality
+from voile.app.report.handler import (
+    CheckedLog,
+    ExactTrust,
+    ReportContents,
+    ReportResult,
+    check_log,
+    exact_trust,
+    report_contents,
+    write_exact_trust,
+    write_report,
+)
 
 __all__ = [
+    "CheckedLog",
+    "ExactTrust",
+    "ReportContents",
+    "ReportResult",
     "check_log",
     "compared",
-    "exact_trust_html",
+    "exact_trust",
     "importance",
     "quality",
-    "report_html",
-    "rounded_up",
+    "report_contents",
     "write_exact_trust",
     "write_report",
 ]

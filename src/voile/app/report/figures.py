@@ -67,18 +67,11 @@ def compared(artefact: Artefact) -> list[dict[str, Any]]:
     ]
 
 
-def why_not_surrogate(artefact: Artefact) -> str:
-    """Why explanations are those of the black box, where there is a surrogate that says nothing."""
+def surrogate_says_nothing(artefact: Artefact) -> bool:
+    """Whether explanations are those of the black box because the surrogate says nothing."""
     quality = artefact.figures.get("quality", {})
-    constant = quality.get("surrogate", {}).get("constant", False)
-    if not artefact.has_model or not artefact.has_surrogate or not constant:
-        return ""
-    return (
-        "The surrogate could not be afforded: with this much noise for so few rows it says nearly "
-        "the same whatever it is shown. So `voile explain` does without it: it explains the black "
-        "box over the reference rows, which costs nothing and needs no surrogate. Do not use the "
-        "fast explainer of this artefact, which was made from the surrogate."
-    )
+    constant: bool = quality.get("surrogate", {}).get("constant", False)
+    return artefact.has_model and artefact.has_surrogate and constant
 
 
 @dataclass(frozen=True)
@@ -160,23 +153,13 @@ def curves(artefact: Artefact) -> dict[str, list[float]]:
     }
 
 
-def histories(artefact: Artefact) -> str:
-    """Whether the parties' own logs say that all of them were shown the same rounds."""
+def contradictory_rounds(artefact: Artefact) -> list[str]:
+    """What parties' own logs say about rounds of a secure sum that differ between them."""
     secure = artefact.settings.get("secure_sum")
     if secure is None:
-        return ""
+        return []
     logs = {
         party: read_file(artefact.log_folder(party) / RECORDS_FILE).splitlines()
         for party in artefact.settings["logs"]
     }
-    split = contradictions(logs, VerifierKey.parse(secure["server_key"]))
-    if split:
-        return "The logs of the parties contradict each other: " + "; ".join(split)
-    return "By the logs of all parties, each was shown the same rounds."
-
-
-def rounded_up(figure: float) -> str:
-    """Four digits, never below the figure: a printed promise must not say more than is true."""
-    from decimal import ROUND_CEILING, Context
-
-    return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(figure))):g}"
+    return list(contradictions(logs, VerifierKey.parse(secure["server_key"])))

@@ -9,10 +9,9 @@ models with what they were made from, schemas, backgrounds, accounts, and named 
 - read it without opening anything: `WorkspaceFile`
 """
 
-from voile.app.workspace.file import WorkspaceFile
+from voile.app.workspace.file import AccountTable, WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger, declared_beside
 from voile.app.workspace.starting import StartedWorkspace, release_name, start_workspace
-from voile.app.workspace.tables import AccountTable
 from voile.app.workspace.text import workspace_text
 
 __all__ = [

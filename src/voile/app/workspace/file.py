@@ -3,20 +3,193 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
+from urllib.parse import unquote
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from voile.app.commands.explain import ExplanationSpec
+from voile.app.commands.fields import RelationKey
 from voile.app.explain.files import names_origin_file
 from voile.app.toml_file import TomlFile, did_you_mean
-from voile.app.workspace.database import address
-from voile.app.workspace.tables import KeyFiles, WorkspaceTables
-from voile.core.guarantee import RowPart
+from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object
 from voile.records.storage.opening import file_of
-from voile.records.vault import WORKSPACE, Place
+from voile.records.vault import DATABASE, WORKSPACE, Place
+
+# --- The tables of `voile.toml`, each with its keys; anything else is refused --------------------
+
+
+# --- Where a workspace's database is: a file, a server, or what an environment variable says -----
+# A workspace is shown around and kept under version control, so no password stands in it.
+
+
+ENVIRONMENT: Final = "env:"
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# As libpq reads an address: whatever stands before the first @ or / is who connects.
+_PASSWORD_OF_USER: Final = re.compile(r"[^:/]+://[^:@/]*:[^@/]+@")
+_PARAMETER: Final = re.compile(r"([^?&=\s]+)\s*=")
+_SECRET_PARAMETER: Final = re.compile(r"password|secret|scram", re.IGNORECASE)
+
+
+def check_address(storage: str) -> str:
+    """Refuse what names no database, and what holds a secret; the text itself is never repeated."""
+    if storage.startswith(ENVIRONMENT):
+        if not _VARIABLE.fullmatch(storage.removeprefix(ENVIRONMENT)):
+            raise InvalidInput(f"expected {ENVIRONMENT}VARIABLE, the name of a variable")
+        return storage
+    if _holds_secret(storage):
+        raise InvalidInput(
+            "do not put a password into this file. Write storage = "
+            f'"{ENVIRONMENT}VOILE_DATABASE" and set that environment variable, or use a '
+            "passfile (PGPASSFILE, ~/.pgpass)"
+        )
+    if storage == "memory:":
+        raise InvalidInput("a database in memory is lost when the command ends; name a file")
+    file_of(storage)
+    return storage
+
+
+def address(storage: str, folder: Path) -> str:
+    """What to open: a file relative to `folder`, or the address of a server."""
+    if storage.startswith(ENVIRONMENT):
+        variable = storage.removeprefix(ENVIRONMENT)
+        storage = os.environ.get(variable, "")
+        if not storage:
+            raise InvalidInput(
+                f"the environment variable {variable} is not set; it holds the database's address"
+            )
+    path = file_of(storage)
+    if path is None:
+        return storage
+    found = str(folder / path)
+    return f"sqlite:{found}" if ":" in found else found  # what stands before a colon is no scheme
+
+
+def _holds_secret(storage: str) -> bool:
+    names = (unquote(found) for found in _PARAMETER.findall(storage))
+    return bool(_PASSWORD_OF_USER.match(storage)) or any(map(_SECRET_PARAMETER.search, names))
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+Name = Annotated[str, Field(pattern=r"^[^\x00-\x1f]+$")]
+Text = Annotated[str, Field(min_length=1)]
+File = Annotated[str, Field(min_length=1)]
+"""Relative to the workspace's file."""
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class KeyFiles(_Table):
+    """Where keys and policy lie; beside the database, or for a server beside the file.
+
+    Args:
+        signing: the log's signing key.
+        replay: the key of questions; made for a new ledger.
+        policy: whose signatures to trust: origin, keys, witnesses.
+    """
+
+    signing: File | None = None
+    replay: File | None = None
+    policy: File | None = None
+
+
+class ModelTable(_Table):
+    """A model.
+
+    Args:
+        source: an ONNX file, the folder of an artefact, or package.module:object; modules are
+            looked for beside the file first.
+        origin: what it was made from: `public`, `trained-on:LABEL`, or a JSON file with the
+            guarantees of its training; not for an artefact, which says so itself.
+        output_range: where outputs lie, if the model does not say.
+    """
+
+    source: File
+    origin: Text | None = None
+    output_range: tuple[Number, Number] | None = None
+
+
+class SchemaTable(_Table):
+    """What rows look like."""
+
+    file: File
+
+
+class BackgroundTable(_Table):
+    """Rows that absent features take their values from.
+
+    Args:
+        origin: what they were made from, as a model's; not for rows that are themselves protected.
+    """
+
+    file: File
+    origin: Text | None = None
+
+
+class AccountTable(_Table):
+    """What an account promises. The ledger knows; this is compared with it, and never believed.
+
+    Args:
+        records_per_person: how many records belong to one person at most, if somebody declares
+            that. Only this stands here alone: the ledger does not know it, and nobody checks it.
+    """
+
+    dataset: Text
+    unit: ProtectedUnit = ProtectedUnit.ROW
+    columns: tuple[Text, ...] = ()
+    relation: RelationKey = Relation.BLANK_ONE
+    epsilon: Number
+    delta: Number
+    records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_protected(self) -> Self:
+        try:
+            protected = self.protected
+            if self.records_per_person is not None:
+                declared_maximum(protected, self.records_per_person)
+        except (Refused, InvalidInput) as error:
+            raise ValueError(str(error)) from None  # told with the account's name
+        return self
+
+    @property
+    def protected(self) -> Protected:
+        return Protected(self.unit, self.relation, self.dataset, self.columns)
+
+
+class WorkspaceTables(_Table):
+    """All of it.
+
+    Args:
+        storage: the database with ledger and log: a file, `postgresql://...` without a password,
+            or `env:VARIABLE`.
+        origin: name of the log, compared with the one that stands in it.
+        releases: each the fields of an `ExplanationSpec`, with names of the other tables.
+    """
+
+    storage: Annotated[str, AfterValidator(check_address)] = DATABASE
+    origin: Text | None = None
+    keys: KeyFiles = KeyFiles()
+    models: dict[Name, ModelTable] = {}
+    schemas: dict[Name, SchemaTable] = {}
+    backgrounds: dict[Name, BackgroundTable] = {}
+    accounts: dict[str, AccountTable] = {}
+    releases: dict[Name, dict[str, Any]] = {}
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _TABLE_OF: Final = {
     "model": "models",
@@ -43,10 +216,10 @@ class WorkspaceFile:
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read and check it; an error names the line and the key."""
-        return cls.of(TomlFile.read(path / WORKSPACE if path.is_dir() else path))
+        return cls.from_toml(TomlFile.read(path / WORKSPACE if path.is_dir() else path))
 
     @classmethod
-    def of(cls, toml: TomlFile) -> Self:
+    def from_toml(cls, toml: TomlFile) -> Self:
         found = cls(toml, toml.checked(WorkspaceTables))
         for name in found.releases:
             found.spec(name)
@@ -83,7 +256,7 @@ class WorkspaceFile:
         said = dict(self.tables.releases[name])
         for key, place in _STANDS_IN.items():
             if key in said:
-                raise self.toml.wrong(f"stands elsewhere: {place}", "releases", name, key)
+                raise self.toml.wrong(f"cannot be set here: use {place}", "releases", name, key)
         said |= {key: self._beside(said[key]) for key in _FILES_OF_RELEASE if key in said}
         said |= self._model(name) | self._schema(name) | self._background(name) | {"data": data}
         self._named(name, "account")
@@ -113,8 +286,8 @@ class WorkspaceFile:
         protected = self.tables.releases[name].get("protect") == RowPart.BACKGROUND
         if protected and rows.origin is not None:
             raise self.toml.wrong(
-                "these rows are what is protected, and their table states an origin, as if they "
-                "were not: leave it out there, or protect something else",
+                "these rows are protected, but their table states an origin: remove the origin, "
+                "or protect something else",
                 *("releases", name, "background"),
             )
         return {
@@ -133,8 +306,7 @@ class WorkspaceFile:
         public = spec.background is not None and spec.protect is not RowPart.BACKGROUND
         if public and spec.background_origin is None:
             raise self.toml.wrong(
-                "rows that are not protected leave their mark on what is released: say what they "
-                'were made from, such as origin = "public"',
+                'say where these rows come from, for example origin = "public"',
                 *("backgrounds", said["background"]),
             )
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from voile.app.workspace.database import ENVIRONMENT
-from voile.app.workspace.file import WorkspaceFile
-from voile.app.workspace.tables import AccountTable
+from voile.app.workspace.file import ENVIRONMENT, AccountTable, WorkspaceFile
 from voile.core.guarantee import ProtectedUnit
 from voile.records.ledger import Account, BudgetReport, Opening
 from voile.records.storage.opening import file_of
@@ -26,7 +24,7 @@ def check_ledger(file: WorkspaceFile, vault: Vault) -> None:
         account = vault.find_account(name)
         if account is None:
             raise file.toml.wrong(
-                f"this account is not open; to open it: {_opening(file, name, stated)}",
+                f"this account is not open; open it with: {_opening(file, name, stated)}",
                 *("accounts", name),
             )
         difference = difference_from(account, stated)
@@ -68,7 +66,7 @@ def _opening(file: WorkspaceFile, name: str, stated: AccountTable) -> str:
     database = shlex.quote(place.database) if variable is None else f'"${variable}"'
     facts = [
         *(name, "--dataset", stated.dataset, "--unit", str(stated.unit)),
-        *("--relation", str(stated.relation)),
+        *("--relation", stated.relation.word),
         *("--epsilon", repr(stated.epsilon), "--delta", repr(stated.delta)),
         *(word for column in stated.columns for word in ("--column", column)),
         *(["--parallel"] if stated.unit is ProtectedUnit.EXPLAINED_ROW else []),

@@ -14,16 +14,15 @@ from typing import Any, Final
 
 from voile.app.budget import open_budget
 from voile.app.explain import ExplanationSpec, build_release, load_inputs
-from voile.app.explain.fitting import Affordability
+from voile.app.explain.building import Affordability
 from voile.app.explain.inputs import find_artefact
 from voile.app.explain.model_folder import ModelFolder
 from voile.app.log_start import check_start, start_log
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.starting import as_called, one_start_at_a_time
 from voile.app.toml_file import TomlFile, check_form
-from voile.app.workspace.file import WorkspaceFile, place_of
+from voile.app.workspace.file import AccountTable, KeyFiles, WorkspaceFile, place_of
 from voile.app.workspace.ledger_comparison import difference_from
-from voile.app.workspace.tables import AccountTable, KeyFiles
 from voile.app.workspace.text import workspace_text
 from voile.core.atomic_file import check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused
@@ -67,7 +66,7 @@ def start_workspace(
     origin: str | None = None,
     storage: str = DATABASE,
 ) -> StartedWorkspace:
-    """Write a workspace with one release, its log and its account; never over existing files.
+    r"""Write a workspace with one release, its log and its account; never over existing files.
 
     Args:
         spec: what is to be explained, and what is to be protected; who pays may be left out.
@@ -76,6 +75,19 @@ def start_workspace(
         folder: where to.
         origin: name of the log, best a URL without its scheme; made from `name` if not stated.
         storage: the database, see `WorkspaceTables`.
+
+    Assumes that what the specification says about origins is true. Tries everything first, so
+    that a refusal leaves no file behind.
+
+    >>> files = {"scoring.py": "risk = lambda rows: rows[:, 0]",
+    ...          "patients.csv": "age\n" + "0.5\n" * 200,
+    ...          "clinic.toml": 'name = "c"\nfeatures.age = {kind = "continuous", bounds = [0, 1]}'}
+    >>> sizes = [Path(name).write_text(text) for name, text in files.items()]
+    >>> spec = ExplanationSpec(model="scoring:risk", schema="clinic.toml", model_origin="public",
+    ...                        output_range=(0, 1), protect="background", background="patients.csv")
+    >>> started = start_workspace(spec, {"dataset": "patients", "epsilon": 3, "delta": 1e-5})
+    >>> started.file.name, started.release, started.costs
+    ('voile.toml', 'risk', True)
     """
     home = Path(folder)
     path = home / WORKSPACE
@@ -90,7 +102,7 @@ def start_workspace(
     chosen = name or _name_of(spec, artefact)
     found = _origin(place_of(storage, KeyFiles(), home), origin, chosen)
     text = workspace_text(spec, promised, name=chosen, folder=home, origin=found, storage=storage)
-    file = WorkspaceFile.of(TomlFile.parse(path, text))
+    file = WorkspaceFile.from_toml(TomlFile.parse(path, text))
     example = home / EXAMPLE
     with one_start_at_a_time(home):
         _check_new(path)  # another process may have made it by now, or a part of it
@@ -163,9 +175,9 @@ def _tried(
         one = Affordability(inputs, account, release, rows=1)
         if one.never:
             raise Refused(
-                f"one answer takes more than the whole budget of {account.name!r} (ε = "
+                f"one answer needs more than the whole budget of {account.name!r} (ε = "
                 f"{account.epsilon:g}, δ = {account.delta:g}), so nothing was written: "
-                f"{one.advice} (`voile init --noise`), or with a larger epsilon of the account"
+                f"{one.advice} (`voile init --noise`), or open the account with a larger epsilon"
             )
     return inputs.schema
 

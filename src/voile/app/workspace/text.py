@@ -9,7 +9,8 @@ from typing import Any, Final
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import names_origin_file
 from voile.app.starting import relative_name
-from voile.app.workspace.tables import AccountTable
+from voile.app.workspace.file import AccountTable
+from voile.core.guarantee import Relation
 from voile.core.schema.locate import dotted, quoted
 from voile.models import names_object
 
@@ -52,6 +53,7 @@ _BACKGROUND: Final = """
 _RELEASE: Final = """
 # Asked for by name; all keys are options of `voile explain`. More of them:
 # level = "summary"  # "aggregate", "detailed" or "granular"
+# method = "permutation"  # "exact", "kernel", "trees", "surrogate", "lime", ...
 # top = 3
 [{table}]
 """
@@ -130,6 +132,8 @@ def _lines(table: dict[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, Relation):
+        return quoted(value.word)
     if isinstance(value, str | StrEnum):
         return quoted(str(value))
     if isinstance(value, tuple):

@@ -6,9 +6,9 @@ Train:
     `KernelRegression` (the default) or `NoisyLabels`; plans: `SURROGATE_PLAN`, `EXPLAINER_PLAN`.
 
 Train without data:
-    `distil` learns on rows drawn from a public schema (`Distilled`, `draw_rows`), most of them such
-    that the surrogate agrees with itself (`consistent_rows`), with frequencies that it reveals
-    (`inferred_marginals`, `Marginals`).
+    `distil` learns on rows drawn from a public schema (`DistilledExplainer`, `draw_rows`), most of
+    them such that the surrogate agrees with itself (`consistent_rows`), with frequencies that it
+    reveals (`inferred_marginals`, `Marginals`).
 
 Judge:
     `quality` against exact or sampled values (`Quality`, `exact_values`, `sampled`); `check` tells
@@ -20,30 +20,37 @@ Keep:
 All networks are perceptrons in numpy (`voile.training`).
 """
 
-from voile.attribution.fastshap.checking import Check, check
+from voile.attribution.fastshap.checking import (
+    Check,
+    Quality,
+    check,
+    exact_values,
+    quality,
+    sampled,
+)
 from voile.attribution.fastshap.distil import (
     EXPLAINER_PLAN,
-    Distilled,
+    DistilledExplainer,
+    Marginals,
     consistent_rows,
     distil,
+    inferred_marginals,
     train_explainer,
 )
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
 from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
 from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
-from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
 from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
 from voile.attribution.fastshap.onnx_export import export_onnx
-from voile.attribution.fastshap.quality import Quality, exact_values, quality, sampled
 from voile.attribution.fastshap.surrogate import Fidelity, Surrogate
-from voile.core.schema.draws import draw_rows
+from voile.core.schema.schema import draw_rows
 
 __all__ = [
     "EXPLAINER_PLAN",
     "LEARNED",
     "SURROGATE_PLAN",
     "Check",
-    "Distilled",
+    "DistilledExplainer",
     "FastShap",
     "Fidelity",
     "KernelRegression",

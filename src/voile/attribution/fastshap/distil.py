@@ -13,17 +13,170 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.fastshap.checking import Quality, quality
 from voile.attribution.fastshap.explainer import FastShap
-from voile.attribution.fastshap.marginals import Marginals, inferred_marginals
 from voile.attribution.fastshap.objectives import KernelRegression, Objective, ShapleyLoss, total
-from voile.attribution.fastshap.quality import Quality, quality
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
 from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource
-from voile.core.schema import Rows, Schema
-from voile.core.schema.draws import draw_rows
+from voile.core.schema import Categories, Feature, Numbers, Rows, Schema
+from voile.core.schema.schema import draw_rows
 from voile.training import Array, Batch, Progress, TrainingPlan, fit, perceptron
+
+# --- What a surrogate reveals about how often values occur ---------------------------------------
+# A surrogate estimates v(S)(x) = E[f(x) | x_S] under the law of the data it learned from. Averaging
+# over one feature must therefore give the answer without it:
+#
+#     Σ_k p(k)·v({i} ∪ S)(k, x_S) = v(S)(x_S)      for every S without i,
+#
+# where p is the law of feature i given x_S, and close to its marginal law where features depend on
+# each other little. These are linear equations in p. With S = ∅ and all single features S = {j}
+# there are more of them than values, and non-negative least squares finds p, drawn toward the
+# uniform law where the equations say nothing.
+#
+# This uses the surrogate and the schema, no data: if the surrogate is private, so is the result, as
+# post-processing. If it is not, p tells about its training data what the surrogate tells.
+
+
+CELLS: Final = 32
+"""Numbers are told apart up to this many equal cells between their bounds."""
+TOWARD_UNIFORM: Final = 0.02
+# Many neighbouring cells have nearly the same equations: without more pull a few would get it all.
+CELLS_TOWARD_UNIFORM: Final = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Estimated laws of single features, taken for independent.
+
+    Args:
+        values: for each feature the values, or the middles of the cells.
+        chances: for each feature their probabilities.
+
+    >>> schema = Schema("t", (Feature("colour", Categories(("red", "green"))),))
+    >>> laws = Marginals(schema, (np.array([0.0, 1.0]),), (np.array([0.0, 1.0]),))
+    >>> laws.draw(3, np.random.default_rng(0)).ravel().tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    schema: Schema
+    values: tuple[NDArray[np.float64], ...]
+    chances: tuple[NDArray[np.float64], ...]
+
+    def draw(self, count: int, draw: np.random.Generator) -> Rows:
+        """Rows inside the schema."""
+        columns = []
+        for feature, values, chances in zip(
+            self.schema.features, self.values, self.chances, strict=True
+        ):
+            found = draw.choice(values, count, p=chances)
+            width = _cell_width(feature, len(values))
+            columns.append(found + width * (draw.random(count) - 0.5) if width else found)
+        return self.schema.clamp(np.column_stack(columns))
+
+
+def inferred_marginals(surrogate: Surrogate, schema: Schema) -> Marginals:
+    """Solve for the laws of all features; a feature of a group keeps the uniform law.
+
+    Reads the surrogate and the schema only, so it costs nothing beyond the surrogate.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema, plan = Schema("t", (Feature("on", Categories((0, 1))),)), TrainingPlan(steps=20)
+    >>> rows = draw_rows(schema, 64, np.random.default_rng(0))
+    >>> surrogate = train_surrogate(
+    ...     lambda x: x[:, 0], rows, source=Seeded(0), schema=schema, plan=plan)
+    >>> laws = inferred_marginals(surrogate, schema)
+    >>> [len(chances) for chances in laws.chances], round(float(laws.chances[0].sum()), 6)
+    ([2], 1.0)
+    """
+    values = tuple(_support(feature) for feature in schema.features)
+    alone = [
+        surrogate.players.owner.tolist().count(owner) == 1 for owner in surrogate.players.owner
+    ]
+    chances = tuple(
+        _solved(_equations(surrogate, values, place, alone), _pull(schema.features[place]))
+        if alone[place]
+        else np.full(len(values[place]), 1 / len(values[place]))
+        for place in range(len(values))
+    )
+    return Marginals(schema, values, chances)
+
+
+def _support(feature: Feature) -> NDArray[np.float64]:
+    domain = feature.domain
+    if isinstance(domain, Categories):
+        return np.arange(len(domain.values), dtype=np.float64)
+    assert isinstance(domain, Numbers)
+    if domain.whole and domain.upper - domain.lower < CELLS:
+        return np.arange(domain.lower, domain.upper + 1, dtype=np.float64)
+    edges = np.linspace(domain.lower, domain.upper, CELLS + 1)
+    return (edges[1:] + edges[:-1]) / 2
+
+
+def _cell_width(feature: Feature, cells: int) -> float:
+    domain = feature.domain
+    if isinstance(domain, Categories):
+        return 0.0
+    assert isinstance(domain, Numbers)
+    listed = domain.whole and domain.upper - domain.lower + 1 == cells
+    return 0.0 if listed else (domain.upper - domain.lower) / cells
+
+
+def _equations(
+    surrogate: Surrogate, values: tuple[NDArray[np.float64], ...], place: int, alone: list[bool]
+) -> NDArray[np.float64]:
+    """v({i} ∪ S) − v(S) for all values of feature i (columns) and all S, x_S, outputs (rows)."""
+    own = values[place]
+    contexts = [(-1, 0.0)] + [
+        (other, value)
+        for other, support in enumerate(values)
+        if other != place and alone[other]
+        for value in support
+    ]
+    rows = np.zeros((len(contexts), len(own) + 1, len(values)))
+    present = np.zeros(rows.shape, dtype=np.bool_)
+    rows[:, :-1, place] = own
+    present[:, :-1, place] = True
+    for number, (other, value) in enumerate(contexts):
+        if other >= 0:
+            rows[number, :, other] = value
+            present[number, :, other] = True
+    width = len(values)
+    worths = surrogate.predict_present(rows.reshape(-1, width), present.reshape(-1, width))
+    worths = worths.reshape(len(contexts), len(own) + 1, -1)
+    gaps = worths[:, :-1] - worths[:, -1:]
+    # Pairs tell about the law given the other's value, so that without context counts as much as
+    # all of them together; each other feature counts the same, however many values it has.
+    sizes = np.array([len(values[other]) if other >= 0 else 1 for other, _ in contexts])
+    features = max(sum(alone) - 1, 1)
+    weights = np.sqrt(np.where(sizes > 0, 1 / (sizes * features), 0.0))
+    weights[0] = 1.0
+    weighted: NDArray[np.float64] = gaps * weights[:, np.newaxis, np.newaxis]
+    return weighted.swapaxes(1, 2).reshape(-1, len(own))
+
+
+def _pull(feature: Feature) -> float:
+    return TOWARD_UNIFORM if isinstance(feature.domain, Categories) else CELLS_TOWARD_UNIFORM
+
+
+def _solved(equations: NDArray[np.float64], toward_uniform: float) -> NDArray[np.float64]:
+    from scipy.optimize import nnls
+
+    count = equations.shape[1]
+    scale = float(np.linalg.norm(equations)) or 1.0
+    pull = toward_uniform * np.eye(count)
+    sums = np.full((1, count), 10.0)
+    matrix = np.concatenate([equations / scale * np.sqrt(count), pull, sums])
+    wanted = np.concatenate([np.zeros(len(equations)), pull.sum(1) / count, [10.0]])
+    found = np.maximum(nnls(matrix, wanted)[0], 0.0)
+    chances: NDArray[np.float64] = found / found.sum()
+    return chances
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 # --- learning -------------------------------------------------------------------------------------
 
@@ -50,6 +203,13 @@ def train_explainer(
         plan: how long and how hard to train.
         objective: `KernelRegression` or `NoisyLabels`.
         progress: told how far the work is.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> train_explainer(surrogate, rows, source=Seeded(0), plan=plan)(rows[:2]).shape
+    (2, 3, 1)
     """
     read = surrogate.read(rows, "rows")
     if len(read) < 20:
@@ -129,10 +289,20 @@ RIDGE: Final = 0.01
 def consistent_rows(
     surrogate: Surrogate, marginals: Marginals, count: int, draw: np.random.Generator
 ) -> Rows:
-    """Rows inside the schema, drawn player by player in random orders.
+    """Draw rows inside the schema on which the surrogate agrees with itself.
 
-    The given law is a mixture of the inferred frequencies and the uniform law; each row has a share
-    of its own, because either alone leaves corners unseen.
+    Players are drawn one after the other, in random orders. The given law is a mixture of the
+    inferred frequencies and the uniform law; each row has a share of its own, because either alone
+    leaves corners unseen.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema, plan = Schema("t", (Feature("on", Categories((0, 1))),)), TrainingPlan(steps=20)
+    >>> draw = np.random.default_rng(0)
+    >>> surrogate = train_surrogate(lambda x: x[:, 0], draw_rows(schema, 64, draw),
+    ...                             source=Seeded(0), schema=schema, plan=plan)
+    >>> consistent_rows(surrogate, inferred_marginals(surrogate, schema), 5, draw).shape
+    (5, 1)
     """
     scale = surrogate.predict(draw_rows(marginals.schema, 1_024, draw)).std(axis=0).max() or 1.0
     blocks = [
@@ -204,7 +374,7 @@ fewer; its coalitions are fresh at every use."""
 
 
 @dataclass(frozen=True, eq=False)
-class Distilled:
+class DistilledExplainer:
     """A distilled explainer and how good it is.
 
     Args:
@@ -212,6 +382,15 @@ class Distilled:
         on_schema: its quality on rows drawn from the schema, not used in training.
         on_rows: its quality on real rows, where some were allowed; computed from exact data, so on
             protected rows it is for their custodian only.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> rows, plan = draw_rows(schema, 64, np.random.default_rng(0)), TrainingPlan(steps=20)
+    >>> surrogate = train_surrogate(
+    ...     lambda x: x.sum(axis=1), rows, source=Seeded(0), schema=schema, plan=plan)
+    >>> distil(surrogate, schema, source=Seeded(0), plan=plan).explainer(rows[:1]).notes
+    ('learned explainer: values are approximate',)
     """
 
     explainer: FastShap
@@ -230,19 +409,29 @@ def distil(
     inferred_share: float = 0.75,
     unprotected_rows: Any = None,
     progress: Progress | None = None,
-) -> Distilled:
+) -> DistilledExplainer:
     """Train an explainer on rows drawn from a schema alone.
+
+    Sees no data unless `unprotected_rows` are given, and training never sees those. If the
+    surrogate is private, so is the explainer, at no further cost.
 
     Args:
         surrogate: what is explained; its features must be those of the schema.
         schema: what rows may look like: public.
-        source: where randomness comes from.
-        plan: how long and how hard to train.
-        objective: `KernelRegression` or `NoisyLabels`.
+        source, plan, objective, progress: as for `train_explainer`.
         inferred_share: the share of training rows that look as the surrogate itself suggests
             (`consistent_rows`); the others are uniform.
-        unprotected_rows: real rows that quality may be reported on; training never sees them.
-        progress: told how far the work is.
+        unprotected_rows: real rows that quality may be reported on.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 1)), Feature("bmi", Numbers(0, 1))))
+    >>> rows, plan = draw_rows(schema, 64, np.random.default_rng(0)), TrainingPlan(steps=20)
+    >>> surrogate = train_surrogate(
+    ...     lambda x: x.sum(axis=1), rows, source=Seeded(0), schema=schema, plan=plan)
+    >>> found = distil(surrogate, schema, source=Seeded(0), plan=plan)
+    >>> found.on_schema.rows, found.on_rows
+    (200, None)
     """
     _check_schema(surrogate, schema)
     if not 0 <= inferred_share <= 1:
@@ -274,7 +463,7 @@ def distil(
         progress=progress,
         sees_surrogate=True,  # uniform rows leave a network of columns alone far behind
     )
-    return Distilled(
+    return DistilledExplainer(
         explainer,
         quality(explainer, draw_rows(schema, JUDGED, draw)),
         None if unprotected_rows is None else quality(explainer, unprotected_rows),

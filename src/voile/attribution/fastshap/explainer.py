@@ -36,6 +36,15 @@ class FastShap:
         history: how training went; absent in an explainer that was loaded.
         threads: how many passes run side by side.
         progress: told how many rows are done.
+
+    >>> from voile.attribution.fastshap import train_explainer, train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> found = train_explainer(surrogate, rows, source=Seeded(0), plan=plan)(rows[:2])
+    >>> np.allclose(found.values.sum(axis=1), surrogate.predict(rows[:2]) - surrogate.base)
+    True
     """
 
     surrogate: Surrogate

@@ -35,7 +35,16 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save(saved: FastShap | Surrogate, path: str | Path) -> Path:
-    """Write an explainer with its surrogate, or a surrogate alone; replaces the file atomically."""
+    """Write an explainer with its surrogate, or a surrogate alone; replaces the file atomically.
+
+    >>> from voile.attribution.fastshap import train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> load_surrogate(save(surrogate, "surrogate.safetensors")).digest == surrogate.digest
+    True
+    """
     surrogate = saved.surrogate if isinstance(saved, FastShap) else saved
     labels = {
         "head": next(n for n, kind in _HEADS.items() if isinstance(surrogate.head, kind)),
@@ -54,7 +63,18 @@ def save(saved: FastShap | Surrogate, path: str | Path) -> Path:
 
 
 def load_explainer(path: str | Path) -> FastShap:
-    """Read an explainer that `save` wrote; anything else is an `UnreadableFile`."""
+    """Read an explainer that `save` wrote; anything else is an `UnreadableFile`.
+
+    >>> from voile.attribution.fastshap import train_explainer, train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> explainer = train_explainer(surrogate, rows, source=Seeded(0), plan=plan)
+    >>> again = load_explainer(save(explainer, "explainer.safetensors"))
+    >>> np.array_equal(again.values(rows), explainer.values(rows))
+    True
+    """
     file = Path(path)
     arrays, labels = array_file.read(file, FORMAT)
     parameters = _under(_EXPLAINER, arrays)
@@ -65,7 +85,14 @@ def load_explainer(path: str | Path) -> FastShap:
 
 
 def load_surrogate(path: str | Path) -> Surrogate:
-    """Read the surrogate of a file that `save` wrote."""
+    """Read the surrogate of a file that `save` wrote; anything else is an `UnreadableFile`.
+
+    >>> Path("notes.txt").write_text("no surrogate")
+    12
+    >>> load_surrogate("notes.txt")
+    Traceback (most recent call last):
+    voile.core.errors.UnreadableFile: notes.txt: ...
+    """
     file = Path(path)
     arrays, labels = array_file.read(file, FORMAT)
     with damaged(file):

@@ -62,6 +62,12 @@ def train_surrogate(
         plan: how long and how hard to train.
         loss: `voile.training.divergence`, or `squared_distance`, in which single records pull less.
         progress: told how far the work is.
+
+    >>> from voile.core.randomness import Seeded
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> surrogate.players.count, surrogate.fidelity.rows
+    (3, 6)
     """
     wrapped: Model = model if _is_model(model) else wrap(model)
     columns = Columns.known(
@@ -75,7 +81,7 @@ def train_surrogate(
     names = columns.settled(rows, read).names or ()
     if len(read) < 20:
         raise InvalidInput(f"a surrogate needs at least 20 rows to learn from, found {len(read)}")
-    targets, players = _answers(wrapped, read), Players.of(names, groups)
+    targets, players = _answers(wrapped, read), Players.from_groups(names, groups)
     encoding = Encoding.of_rows(read) if schema is None else Encoding.of_schema(schema)
     draw, outputs = source.generator(), targets.shape[1]
     blank = Surrogate(

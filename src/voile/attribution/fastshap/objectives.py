@@ -25,7 +25,13 @@ from voile.training import Array, Batch, CoalitionChains, kernel_pairs
 
 
 class Objective(Protocol):
-    """What is asked of the surrogate about a batch of rows, and how attributions are judged."""
+    """What the surrogate is asked about a batch of rows, and how attributions are judged.
+
+    >>> objective: Objective = NoisyLabels()
+    >>> labels = (np.array([[[1.0], [2.0]]]),)  # one row, two players, one output
+    >>> objective.slopes(np.array([[[1.0], [0.0]]]), labels).ravel().tolist()
+    [0.0, -4.0]
+    """
 
     def asked(
         self, surrogate: Surrogate, columns: Array, gap: Array, draw: np.random.Generator
@@ -45,6 +51,10 @@ class KernelRegression:
 
     Args:
         coalitions: how many a row, an even number.
+
+    >>> KernelRegression(coalitions=3)
+    Traceback (most recent call last):
+    voile.core.errors.InvalidInput: coalitions come in pairs, found 3
     """
 
     coalitions: int = 8
@@ -87,6 +97,10 @@ class NoisyLabels:
     Args:
         orders: random orders of the players a row, each with its reverse; an order costs
             2·(players − 1) evaluations.
+
+    >>> labels = (np.array([[[1.0], [2.0]]]),)  # one row, two players, one output
+    >>> NoisyLabels().values(np.array([[[1.0], [0.0]]]), labels).tolist()
+    [4.0]
     """
 
     orders: int = 1

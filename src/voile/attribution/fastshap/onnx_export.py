@@ -60,6 +60,15 @@ def export_onnx(explainer: FastShap, path: str | Path, *, example: Rows | None =
 
     With `example` rows, onnxruntime runs the file before it takes its name; a result that differs
     from the explainer's is a `VerificationFailed`.
+
+    >>> from voile.attribution.fastshap import train_explainer, train_surrogate
+    >>> from voile.core.randomness import Seeded
+    >>> from voile.training import TrainingPlan
+    >>> rows, plan = np.random.default_rng(0).random((64, 3)), TrainingPlan(steps=20, hidden=(8,))
+    >>> surrogate = train_surrogate(lambda x: x.sum(axis=1), rows, source=Seeded(0), plan=plan)
+    >>> explainer = train_explainer(surrogate, rows, source=Seeded(0), plan=plan)
+    >>> export_onnx(explainer, "explainer.onnx", example=rows[:2]).name
+    'explainer.onnx'
     """
     onnx = optional("onnx", extra="explain")
     model = _model(explainer, onnx)

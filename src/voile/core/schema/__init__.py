@@ -36,7 +36,7 @@ from voile.core.schema.arrays import (
     is_table,
 )
 from voile.core.schema.domains import Categories, Domain, Numbers, Problem
-from voile.core.schema.features import Feature, Label
+from voile.core.schema.parsing import Feature, Label
 from voile.core.schema.report import ColumnFinding, ColumnReport, Example, SchemaReport
 from voile.core.schema.schema import Schema
 

@@ -35,10 +35,10 @@ if metadata.version("flwr") != VERSION:
         "install the right one with: pip install 'voile[federated]'"
     )
 
-from voile.federation.flower.bundle import BUNDLE, BUNDLE_HASH  # noqa: E402
-from voile.federation.flower.fleet import NODE_PATHS, FleetConnection, serve  # noqa: E402
-from voile.federation.flower.keys import node_key, public_bytes  # noqa: E402
-from voile.federation.flower.superlink import (  # noqa: E402
+from voile.federation.flower.fleet import NODE_PATHS, FleetConnection, node_key, public_bytes, serve  # noqa: E402  # noqa: E402
+from voile.federation.flower.superlink import (  # noqa: E402  # noqa: E402
+    BUNDLE,
+    BUNDLE_HASH,
     SuperLinkPlace,
     SuperLinkRun,
     register_node,

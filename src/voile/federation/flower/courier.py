@@ -18,7 +18,7 @@ class CourierLost(VoileError):
     """The way is broken, such as by a restart; what was under way may be lost."""
 
 
-class Brought(NamedTuple):
+class CourierReply(NamedTuple):
     """A reply, or that there is none; `content` is as it came."""
 
     message_id: str
@@ -34,7 +34,7 @@ class Courier(Protocol):
     def push(self, messages: Mapping[int, bytes], seconds: float | None) -> dict[int, str]:
         """Send each node its message; their names, by node. What is older is not delivered."""
 
-    def pull(self, message_ids: Iterable[str]) -> list[Brought]:
+    def pull(self, message_ids: Iterable[str]) -> list[CourierReply]:
         """Replies that have come in since."""
 
     def renew(self) -> None:
@@ -63,9 +63,9 @@ def push(grid: Grid, messages: Mapping[int, bytes], seconds: float | None) -> di
     return {node: name for node, name in zip(messages, names, strict=True) if name}
 
 
-def pull(grid: Grid, message_ids: Iterable[str]) -> list[Brought]:
+def pull(grid: Grid, message_ids: Iterable[str]) -> list[CourierReply]:
     return [
-        Brought(
+        CourierReply(
             reply.metadata.reply_to_message_id,
             unpacked(reply.content) if reply.has_content() else None,
         )

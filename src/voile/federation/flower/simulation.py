@@ -19,11 +19,11 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.simulation import run_simulation
 
-from voile.federation.flower.courier import Brought, CourierLost, packed, pull, push, unpacked
+from voile.federation.flower.courier import CourierLost, CourierReply, packed, pull, push, unpacked
 from voile.federation.flower.transport import FlowerTransport
 from voile.federation.responder import Responder
+from voile.federation.secure_aggregation.signed import decode, encode
 from voile.federation.transport import MessageHandler, Transport
-from voile.secure_aggregation.signed import decode, encode
 
 Result = TypeVar("Result")
 OpenMember = Callable[[str], AbstractContextManager[MessageHandler]]
@@ -31,7 +31,7 @@ OpenMember = Callable[[str], AbstractContextManager[MessageHandler]]
 
 
 @dataclass(frozen=True)
-class Unsealed:
+class UnsealedMessage:
     """Both sides of an envelope that says for whom it is, and nothing else."""
 
     def seal(self, recipient: str, content: bytes) -> bytes:
@@ -67,7 +67,7 @@ class SimulatedCourier:
     def push(self, messages: Mapping[int, bytes], seconds: float | None) -> dict[int, str]:
         return push(self.grid, messages, seconds)
 
-    def pull(self, message_ids: Iterable[str]) -> list[Brought]:
+    def pull(self, message_ids: Iterable[str]) -> list[CourierReply]:
         return pull(self.grid, message_ids)
 
     def renew(self) -> None:
@@ -95,7 +95,7 @@ def simulate(
     @server.main()
     def main(grid: Grid, _: Context) -> None:
         try:
-            found.append(run(FlowerTransport(SimulatedCourier(grid, names), Unsealed())))
+            found.append(run(FlowerTransport(SimulatedCourier(grid, names), UnsealedMessage())))
         except BaseException as fault:  # told below: the engine would say that something failed
             faults.append(fault)
 

@@ -8,8 +8,11 @@ nothing is shipped to the SuperLink but an app without code (`bundle`).
 from __future__ import annotations
 
 import hashlib
+import io
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,9 +45,75 @@ from flwr.superlink.grid import HttpGrid
 
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.input_file import read_file
-from voile.federation.flower.bundle import BUNDLE
-from voile.federation.flower.courier import Brought, CourierLost, pull, push
-from voile.federation.flower.heartbeat import beating
+from voile.federation.flower.courier import CourierLost, CourierReply, pull, push
+
+# --- The app that a Flower run of voile is of: a name and a version, and not a line of code ------
+# Flower ships apps from the server to the nodes. Voile's nodes fetch none: they compare the hash of
+# a run's app with this one, and refuse a run of any other.
+
+
+_PROJECT: Final = """\
+[project]
+name = "voile"
+version = "1"
+description = "Nodes answer with the voile that is installed there; this app holds no code."
+license = "Apache-2.0"
+
+[tool.flwr.app]
+publisher = "voile"
+
+[tool.flwr.app.components]
+serverapp = "voile.nothing:app"
+clientapp = "voile.nothing:app"
+"""
+_NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def bundle(project: str) -> bytes:
+    """An app of Flower's format with this `pyproject.toml` alone; equal texts, equal bytes."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo("pyproject.toml", _NO_DATE), project)
+    return content.getvalue()
+
+
+BUNDLE: Final = bundle(_PROJECT)
+BUNDLE_HASH: Final = hashlib.sha256(BUNDLE).hexdigest()
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+# --- Tells the other side, now and then, that this side is alive ---------------------------------
+
+
+@contextmanager
+def beating(beat: Callable[[], object], every: float) -> Iterator[None]:
+    """Call `beat` every so many seconds, in a thread of its own.
+
+    A beat that fails is made up for by the next; whether the other side is there at all is seen by
+    whoever talks to it.
+    """
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(every):
+            try:
+                beat()
+            except Exception:  # whatever is said instead of an answer
+                continue
+
+    thread = threading.Thread(target=run, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _ACQUIRE: Final = "/flwr.proto.Runtime/AcquireTask"
 _BEAT: Final = 10.0
@@ -81,7 +150,7 @@ class SuperLinkPlace:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def with_reading_context(what: str) -> Iterator[None]:
     """What a SuperLink has against a request, in its own words, or that it is not there."""
     try:
         yield
@@ -97,7 +166,10 @@ def told(what: str) -> Iterator[None]:
 
 def register_node(place: SuperLinkPlace, key: bytes, name: str) -> None:
     """Tell a SuperLink the public key of a node, unless it knows it already."""
-    with place.client(ControlHttpClient, []) as client, told(f"registering {name!r}"):
+    with (
+        place.client(ControlHttpClient, []) as client,
+        with_reading_context(f"registering {name!r}"),
+    ):
         try:
             client.RegisterNode(RegisterNodeRequest(public_key=key, name=name))
         except httpx.HTTPStatusError as error:
@@ -137,13 +209,13 @@ class SuperLinkRun:
     def renew(self) -> None:
         self._stack.close()
         self._stack, self._grid = ExitStack(), None
-        with told("beginning a Flower run"):
+        with with_reading_context("beginning a Flower run"):
             run = self._started()
             token = self._acquired(run)
             self._grid = self._joined(token)
 
     def reachable(self) -> Mapping[str, int]:
-        with told("looking for nodes"):
+        with with_reading_context("looking for nodes"):
             nodes = list(self.grid.get_nodes())
         found: dict[str, int] = {}
         for node in nodes:
@@ -155,11 +227,11 @@ class SuperLinkRun:
         return found
 
     def push(self, messages: Mapping[int, bytes], seconds: float | None) -> dict[int, str]:
-        with told("sending"):
+        with with_reading_context("sending"):
             return push(self.grid, messages, seconds)
 
-    def pull(self, message_ids: Iterable[str]) -> list[Brought]:
-        with told("looking for replies"):
+    def pull(self, message_ids: Iterable[str]) -> list[CourierReply]:
+        with with_reading_context("looking for replies"):
             return pull(self.grid, message_ids)
 
     @property

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
-from voile.federation.envelopes import ServerSeal
-from voile.federation.flower.courier import Brought, Courier, CourierLost
+from voile.federation.flower.courier import Courier, CourierLost, CourierReply
 from voile.federation.messages import Message
+from voile.federation.responder import ServerSeal
 from voile.federation.round_log import Outcome
+from voile.federation.secure_aggregation.attempts import BegunBefore
 from voile.federation.transport import NodeReply
-from voile.federation.wire import Declined, from_bytes, to_bytes
-from voile.secure_aggregation.attempts import BegunBefore
+from voile.federation.wire import DeclinedMessage, from_bytes, to_bytes
 
 _SHORTEST: Final = 0.05
 _LONGEST: Final = 1.0
@@ -253,7 +253,7 @@ class FlowerTransport:
         if self.times is not None:
             self.times.add(seconds)
 
-    def _reply(self, name: str, one: _Waiting, brought: Brought) -> NodeReply | None:
+    def _reply(self, name: str, one: _Waiting, brought: CourierReply) -> NodeReply | None:
         """None if another sending of the message may still be answered.
 
         A node takes no message that is older than the last: of two that overtook each other it
@@ -287,7 +287,7 @@ class FlowerTransport:
             message = from_bytes(said)
         except InvalidInput as error:
             return NodeReply(name, None, None, seconds, error)
-        if not isinstance(message, Declined):
+        if not isinstance(message, DeclinedMessage):
             return NodeReply(name, message, None, seconds)
         if not message.reason:
             return NodeReply(name, None, Outcome.VANISHED, seconds)

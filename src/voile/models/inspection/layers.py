@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
-from voile.models.inspection.genuine import is_listed
+from voile.models.inspection.operators import is_listed
 
 LEAST_EPSILON: Final = 1e-12
 """Added to a variance before it is divided by; with less of it, normalising can be a jump."""

@@ -4,19 +4,80 @@
 does not depend on the rows at all. A rule says what an operator makes of their shapes, from its
 axes and attributes, and refuses what it does not know: a batch where something fixed belongs, an
 axis that is the batch, an output beside the first. Where all inputs are fixed there is no batch,
-and no rule fits. What becomes of rounding is told in `voile.models.inspection.rounding`.
+and no rule fits. What becomes of rounding is told in `voile.models.inspection.graphs`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-from voile.models.inspection.unsure import Unsure, sure
+# --- Whether a class is a package's own, and not one that only says so ---------------------------
+
+
+def is_of(package: str, kind: type) -> bool:
+    """Whether `package` has this very class under the name that it bears."""
+    home = kind.__module__
+    if home != package and not home.startswith(f"{package}."):
+        return False
+    found: object = sys.modules.get(home)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is kind
+
+
+def is_listed(kind: type, listed: Mapping[str, Iterable[str]]) -> bool:
+    """Whether this very class is in a list of modules and names; loads none of the modules.
+
+    No subclass is: it may do anything.
+    """
+    return any(
+        kind.__name__ in names and getattr(sys.modules.get(module), kind.__name__, None) is kind
+        for module, names in listed.items()
+    )
+
+
+def is_numpys(function: object) -> bool:
+    """Whether this is a function of numpy's or scipy's that takes each number by itself.
+
+    Anybody can make a `ufunc` of a function of their own (`numpy.frompyfunc`).
+    """
+    name = getattr(function, "__name__", "")
+    homes = (sys.modules.get("numpy"), sys.modules.get("scipy.special"))
+    return (
+        isinstance(function, np.ufunc)
+        and function.signature is None
+        and any(getattr(home, name, None) is function for home in homes)
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+# --- How a rule says that it does not know -------------------------------------------------------
+
+
+T = TypeVar("T")
+
+
+class Unsure(Exception):
+    """No rule says that rows stay apart."""
+
+
+def sure(found: T, holds: bool) -> T:
+    """`found`, if the condition holds that it rests on."""
+    if not holds:
+        raise Unsure
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

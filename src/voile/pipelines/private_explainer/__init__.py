@@ -1,9 +1,9 @@
 """FastSHAP++: black box, surrogate and explainer trained across clients, with a joint guarantee.
 
-In the order of use: the public `Facts`; a plan, `split_total` or `separate_budgets` (a `Setting`,
-a `Training` for each stage, by default `default_training`; `Spent` and `BudgetReadings` say what it
-amounts to), which makes a `PipelinePlan`; `train_private_explainer`, which runs it over clients
-with `TableRecords`; and what comes of it, a `PrivateExplainer`.
+In the order of use: the public `Facts`; a plan, `split_total` or `separate_budgets` (a `Setting`, a
+`Training` for each stage, by default `default_training`; `StageSpending` and `BudgetReadings` say
+what it amounts to), which makes a `PipelinePlan`; `train_private_explainer`, which runs it over
+clients with `TableRecords`; and what comes of it, a `PrivateExplainer`.
 """
 
 from voile.pipelines.network_task import NetworkTask, Training
@@ -15,7 +15,7 @@ from voile.pipelines.private_explainer.plan import (
     Facts,
     PipelinePlan,
     Setting,
-    Spent,
+    StageSpending,
     default_training,
     separate_budgets,
     split_total,
@@ -34,7 +34,7 @@ __all__ = [
     "PipelinePlan",
     "PrivateExplainer",
     "Setting",
-    "Spent",
+    "StageSpending",
     "TableRecords",
     "Training",
     "default_training",

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from voile.attribution import FastShap, Surrogate, distil, is_exact
-from voile.attribution.fastshap import EXPLAINER_PLAN, Distilled, exact_values, sampled
+from voile.attribution.fastshap import EXPLAINER_PLAN, DistilledExplainer, exact_values, sampled
 from voile.core.errors import Refused
 from voile.core.explanation import Explanation
 from voile.core.randomness import GeneratorSource
@@ -31,7 +31,7 @@ from voile.pipelines.objectives import (
     LearnLabels,
 )
 from voile.pipelines.private_explainer.plan import PipelinePlan
-from voile.pipelines.promises import Promised, interventional, promise
+from voile.pipelines.promises import PromisedGuarantees, interventional, promise
 from voile.pipelines.tables import NetworkModel
 from voile.release.origin import Origin
 from voile.training import Progress, TrainingPlan, arrays_of, with_arrays
@@ -60,7 +60,7 @@ class PrivateExplainer:
         objective = self.plan.objectives[BLACK_BOX]
         assert isinstance(objective, LearnLabels)
         arrays = self.results[BLACK_BOX].arrays
-        return NetworkModel.of(self.plan.facts.schema, objective.output_head, arrays)
+        return NetworkModel.from_arrays(self.plan.facts.schema, objective.output_head, arrays)
 
     @cached_property
     def surrogate(self) -> Surrogate:
@@ -79,7 +79,7 @@ class PrivateExplainer:
             )
         return FastShap(self.surrogate, with_arrays(self.results[EXPLAINER].arrays))
 
-    def promise(self, *stages: str) -> Promised:
+    def promise(self, *stages: str) -> PromisedGuarantees:
         """Guarantees and notes of whatever is made from these stages."""
         return promise(self.plan, self.results, *stages)
 
@@ -125,7 +125,7 @@ class PrivateExplainer:
         *,
         plan: TrainingPlan = EXPLAINER_PLAN,
         progress: Progress | None = None,
-    ) -> Distilled:
+    ) -> DistilledExplainer:
         """A fast explainer, learned from the surrogate and the public schema alone."""
         found = distil(
             self.surrogate, self.plan.facts.schema, source=source, plan=plan, progress=progress

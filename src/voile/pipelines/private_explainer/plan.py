@@ -68,7 +68,7 @@ class Facts(FederationFacts):
 
 
 @dataclass(frozen=True)
-class Spent:
+class StageSpending:
     """What a stage, or all of them, amounts to; never epsilon without delta."""
 
     epsilon: float
@@ -85,9 +85,9 @@ class BudgetReadings:
         joint: the composition of all privacy-loss distributions, at `published.delta`.
     """
 
-    stages: Mapping[str, Spent]
-    published: Spent
-    joint: Spent
+    stages: Mapping[str, StageSpending]
+    published: StageSpending
+    joint: StageSpending
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +177,10 @@ class PipelinePlan:
 
     @cached_property
     def figures(self) -> BudgetReadings:
-        alone = {name: Spent(self.epsilon(d, name), d) for name, d in self.deltas.items()}
+        alone = {name: StageSpending(self.epsilon(d, name), d) for name, d in self.deltas.items()}
         delta = sum(self.deltas.values())
-        total = Spent(sum(spent.epsilon for spent in alone.values()), delta)
-        return BudgetReadings(alone, total, Spent(self.epsilon(delta), delta))
+        total = StageSpending(sum(spent.epsilon for spent in alone.values()), delta)
+        return BudgetReadings(alone, total, StageSpending(self.epsilon(delta), delta))
 
     def guarantee(self, *stages: str) -> Guarantee:
         """What can be promised about whatever is made from these stages (all, if none is named)."""
@@ -254,7 +254,7 @@ def noise_shares(facts: Facts) -> dict[str, float]:
 
 def separate_budgets(
     facts: Facts,
-    budgets: Mapping[str, Spent],
+    budgets: Mapping[str, StageSpending],
     *,
     setting: Setting = Setting.FREE_EXPLANATIONS,
     training: Mapping[str, Training] | None = None,

@@ -1,7 +1,7 @@
 """Noise where private attributes contribute: FedSVA with guarantees that hold.
 
 Train across parties with privacy for declared columns: `GuidedFacts`, `plan_guided_noise` (a
-`GuidedPlan`, with a level of its own for each client), `train_guided`, and what comes of it, a
+`GuidedPlan`, with a level of its own for each client), and what comes of it, a
 `GuidedModel`. What a client does is a `GuidedTask`.
 
 Ask how much private attributes contribute: `AttributeGroups`; `free_rate` of a model that is
@@ -27,7 +27,6 @@ from voile.pipelines.shapley_guided_noise.plan import (
     GuidedPlan,
     GuidedTask,
     plan_guided_noise,
-    train_guided,
 )
 
 __all__ = [
@@ -44,5 +43,4 @@ __all__ = [
     "contribution_rate",
     "free_rate",
     "plan_guided_noise",
-    "train_guided",
 ]

@@ -39,7 +39,7 @@ from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import positive
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, MadeOnce
+from voile.release.one_time import STORED, OneTimeArtefact
 from voile.training import Array
 from voile.training.private import blank_records
 
@@ -166,7 +166,7 @@ def free_rate(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContributionRate(MadeOnce):
+class ContributionRate(OneTimeArtefact):
     """R of protected rows, with noise; it can be read once it is paid for."""
 
     _noisy: float = field(repr=False)
@@ -217,7 +217,7 @@ class ChargedRate(ChargedRelease):
         object.__setattr__(self, "epsilon", epsilon)
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.records.schema.digest, self.name, self.name
 
     @property
@@ -263,7 +263,7 @@ class ChargedRate(ChargedRelease):
         sigma = self.noise_multiplier * sensitivity.value * (1 + 1e-9)
         return GaussianMechanism(sigma=sigma, sensitivity=sensitivity, shape=(1,))
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         columns = self.protected.unit is ProtectedUnit.COLUMNS
         return self.promise(
             mechanism=f"Gaussian noise of standard deviation {self._noise.sigma:.6g} on the mean "
@@ -278,7 +278,7 @@ class ChargedRate(ChargedRelease):
         )
 
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
-        return Accuracy.of(self._noise.preview(), "the value is a share between 0 and 1")
+        return Accuracy.from_noise(self._noise.preview(), "the value is a share between 0 and 1")
 
     def draw(self, rows: Any = None) -> ContributionRate:  # noqa: ARG002
         with np.errstate(all="ignore"):

@@ -27,16 +27,15 @@ from voile.core.schema import Schema
 from voile.federation.aggregators import LevelAvg
 from voile.federation.arrays import Arrays, Shapes, shapes_of
 from voile.federation.messages import Instruction
-from voile.federation.pipeline import run_pipeline
 from voile.federation.round_protocol import PlainRound
-from voile.federation.rounds import Rounds, StageResult
+from voile.federation.rounds import StageResult
 from voile.federation.secure_sum import SecureSum
 from voile.federation.stage import Stage
-from voile.federation.task import Fitted, Unprotected
+from voile.federation.task import FitResult, Unprotected
 from voile.pipelines.facts import FederationFacts, classifier_training
 from voile.pipelines.network_task import Training
 from voile.pipelines.objectives import LearnLabels, start_of
-from voile.pipelines.promises import Promised, dp_sgd_guarantee, promise
+from voile.pipelines.promises import PromisedGuarantees, dp_sgd_guarantee, promise
 from voile.pipelines.shapley_guided_noise.contribution import (
     NOT_COVERED,
     AttributeGroups,
@@ -138,7 +137,7 @@ class GuidedTask:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         network = with_arrays(instruction.arrays)
         with one_thread():
             run = fit_attributes_privately(
@@ -152,7 +151,7 @@ class GuidedTask:
             )
         after = arrays_of(network)
         change = {name: after[name] - array for name, array in instruction.arrays.items()}
-        return Fitted(change, run.event)
+        return FitResult(change, run.event)
 
     def inputs(self, records: TableRecords) -> Array:
         """Encoded rows, null records too, with defaults for what cannot be read."""
@@ -320,9 +319,9 @@ class GuidedModel:
     def model(self) -> NetworkModel:
         """From rows to the probabilities of the label's categories."""
         head = LearnLabels(self.plan.facts.schema).output_head
-        return NetworkModel.of(self.plan.facts.schema, head, self.results[STAGE].arrays)
+        return NetworkModel.from_arrays(self.plan.facts.schema, head, self.results[STAGE].arrays)
 
-    def promise(self) -> Promised:
+    def promise(self) -> PromisedGuarantees:
         """Guarantees and notes of whatever is made from the model."""
         return promise(self.plan, self.results, STAGE)
 
@@ -330,16 +329,3 @@ class GuidedModel:
         """R of the declared columns, over rows that nobody protects: free."""
         groups = AttributeGroups.two(self.plan.facts.schema, self.plan.protected.columns)
         return free_rate(self.model, reference.readable(), groups)
-
-
-def train_guided(
-    plan: GuidedPlan, rounds: Rounds, *, unprotected: Unprotected | None = None
-) -> GuidedModel:
-    """Run a plan; see `voile.federation.run_pipeline`.
-
-    Args:
-        plan: from `plan_guided_noise`.
-        rounds: over clients each of which was set up with `plan.tasks_of` its name.
-        unprotected: `TableRecords` of held-out clients, which figures may be published about.
-    """
-    return GuidedModel(plan, run_pipeline(plan, rounds, unprotected=unprotected))

@@ -5,10 +5,9 @@
 - how it went: `TrustHistory`, `Score`, `outliers`, `drifts`, `trust_figures`
 - one round: `TrustedRound` over `ComparisonRows`, with any way of summing that takes `Total`; or
   `VerifiedRound`, in which the server sees updates and believes nothing that is reported
-- random forests, which cannot be summed: `voile.pipelines.trusted_averaging.forests`
 """
 
-from voile.pipelines.trusted_averaging.figures import trust_figures
+from voile.pipelines.trusted_averaging.figures import Oddity, drifts, outliers, trust_figures
 from voile.pipelines.trusted_averaging.history import Score, TrustHistory
 from voile.pipelines.trusted_averaging.importance import ImportanceDesign, OverOwnRows, shares_of
 from voile.pipelines.trusted_averaging.plan import (
@@ -30,7 +29,6 @@ from voile.pipelines.trusted_averaging.trust import (
     weights_of,
 )
 from voile.pipelines.trusted_averaging.verified import VerifiedRound
-from voile.pipelines.trusted_averaging.watching import Oddity, drifts, outliers
 
 __all__ = [
     "EXACT",

@@ -48,7 +48,7 @@ class TrustHistory:
     equal: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, memory: Memory) -> TrustHistory:
+    def from_memory(cls, memory: Memory) -> TrustHistory:
         """The inverse of `as_memory`."""
         scores = {
             name.removeprefix(_PARTY): tuple(Score(int(r[0]), *map(float, r[1:])) for r in rows)

@@ -26,7 +26,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema import Rows, Schema
 from voile.evaluation import importance_shares
-from voile.evaluation.divergence import SMOOTHING
+from voile.evaluation.agreement import SMOOTHING
 from voile.pipelines.tables import NetworkModel
 from voile.privacy.events import Composed, Gaussian, PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism
@@ -56,7 +56,7 @@ class ImportanceDesign:
     orders: int = _ORDERS
 
     @classmethod
-    def over(cls, schema: Schema, rows: Rows) -> ImportanceDesign:
+    def from_rows(cls, schema: Schema, rows: Rows) -> ImportanceDesign:
         """Public rows, each against the others."""
         if len(rows) < 2:
             raise InvalidInput(f"expected at least two rows to compare with, found {len(rows)}")

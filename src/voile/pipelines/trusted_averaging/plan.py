@@ -22,7 +22,7 @@ from voile.federation.task import FollowUp, Task, Unprotected
 from voile.pipelines.facts import FederationFacts, classifier_training
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import LearnLabels
-from voile.pipelines.promises import ExplainedForFree, Promised, dp_sgd_guarantee, promise
+from voile.pipelines.promises import ExplainedForFree, PromisedGuarantees, dp_sgd_guarantee, promise
 from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.pipelines.trusted_averaging.history import TrustHistory
 from voile.pipelines.trusted_averaging.importance import OverOwnRows
@@ -264,12 +264,12 @@ class TrustedModel(ExplainedForFree):
     def model(self) -> NetworkModel:
         """From rows to the probabilities of the label's categories."""
         arrays = self.results[STAGE].arrays
-        return NetworkModel.of(self.plan.facts.schema, self.plan.output_head, arrays)
+        return NetworkModel.from_arrays(self.plan.facts.schema, self.plan.output_head, arrays)
 
     @cached_property
     def history(self) -> TrustHistory:
         """Trust, divergence, weights and rewards of all parties, round by round."""
-        return TrustHistory.of(self.results[STAGE].memory)
+        return TrustHistory.from_memory(self.results[STAGE].memory)
 
     @property
     def importance(self) -> Mapping[str, float]:
@@ -279,7 +279,7 @@ class TrustedModel(ExplainedForFree):
         names = self.plan.facts.schema.feature_names
         return dict(zip(names, self.history.common[-1].shares, strict=True))
 
-    def promise(self) -> Promised:
+    def promise(self) -> PromisedGuarantees:
         """Guarantees and notes of model, trust, weights and rewards."""
         found = promise(self.plan, self.results, STAGE)
         return found if found.guarantees else found._replace(notes=(*found.notes, EXACT))

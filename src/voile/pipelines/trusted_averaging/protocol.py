@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.federation.aggregators import (
-    Combined,
+    CombinedUpdate,
     Contribution,
     Memory,
     SumAggregator,
@@ -27,11 +27,11 @@ from voile.federation.aggregators import (
 )
 from voile.federation.arrays import Array, Arrays, Shapes, digest_of_arrays
 from voile.federation.chain import digest_of_shown, link_before
-from voile.federation.pipeline import named
+from voile.federation.pipeline import name_arrays
 from voile.federation.round_log import Outcome
 from voile.federation.round_protocol import (
+    ClientReply,
     Exchange,
-    Heard,
     PlainRound,
     RoundCall,
     RoundProtocol,
@@ -72,8 +72,8 @@ class Total(SumAggregator):
     def weight(self, client: str, size: int) -> float:  # noqa: ARG002
         return 1.0
 
-    def from_sum(self, total: Totals, weight: float, memory: Memory) -> Combined:  # noqa: ARG002
-        return Combined({n: value.astype(np.float32) for n, value in total.items()}, memory)
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> CombinedUpdate:  # noqa: ARG002
+        return CombinedUpdate({n: value.astype(np.float32) for n, value in total.items()}, memory)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +95,9 @@ class Reports(UpdateAggregator):
     def __init__(self) -> None:
         self.said: dict[str, Arrays] = {}
 
-    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> Combined:
+    def combine(self, contributions: Sequence[Contribution], memory: Memory) -> CombinedUpdate:
         self.said = {part.client: part.change for part in contributions}
-        return Combined({}, memory)
+        return CombinedUpdate({}, memory)
 
 
 @stored_as("TrustedRound")
@@ -140,13 +140,13 @@ class _Running:
     ) -> None:
         self.terms, self.rule, self.public = terms, terms.rule, public
         self.call, self.exchange = call, exchange
-        self.history = TrustHistory.of(call.memory)
-        self.heard: dict[str, Heard] = {}
+        self.history = TrustHistory.from_memory(call.memory)
+        self.heard: dict[str, ClientReply] = {}
         self.left = list(call.clients)
         self.shown = {stage: _digests(call.memory, stage) for stage in (IMPORTANCE, UPDATE)}
 
     def result(self) -> RoundResult:
-        model = named(MODEL, self.call.instruction.arrays)
+        model = name_arrays(MODEL, self.call.instruction.arrays)
         said = self._reports("", {"accuracy": (1,)}, model | self.public.given, 1.0)
         accuracies = {
             n: [*self.history.accuracies(n), float(a["accuracy"][0])] for n, a in said.items()
@@ -184,7 +184,7 @@ class _Running:
     def _common(self) -> Array | None:
         """The trust-weighted mean of importance shares; smoothed, it adds up to 1."""
         trusts = self.history.trusts(self.left)
-        given = named(TRUST, {name: one_number(trust) for name, trust in trusts.items()})
+        given = name_arrays(TRUST, {name: one_number(trust) for name, trust in trusts.items()})
         shapes = {"importance": (self.terms.features,)}
         total = self._sum(IMPORTANCE, shapes, given, LARGEST_SHARE)
         if total is None or not total["importance"].sum() > 0:
@@ -267,7 +267,7 @@ def _silent(heard: int) -> None:
     """Progress is told of the first exchange, in which the work is done."""
 
 
-def _both(before: Heard, now: Heard) -> Heard:
+def _both(before: ClientReply, now: ClientReply) -> ClientReply:
     """What is said of a client after two exchanges: the worse outcome, all the time it took."""
     seconds = before.seconds + now.seconds
     if not now.outcome.counts:
@@ -280,4 +280,4 @@ def _record(past: Mapping[str, Sequence[float]], found: Mapping[str, float]) -> 
     """What nodes compute weights from."""
     accuracies = {name: np.array(each, dtype=np.float32) for name, each in past.items()}
     divergences = {name: one_number(each) for name, each in found.items()}
-    return named(ACCURACIES, accuracies) | named(DIVERGENCES, divergences)
+    return name_arrays(ACCURACIES, accuracies) | name_arrays(DIVERGENCES, divergences)

@@ -26,7 +26,7 @@ from voile.core.schema import Rows, Schema
 from voile.federation.arrays import Array, Arrays, Shapes
 from voile.federation.messages import Instruction
 from voile.federation.pipeline import under
-from voile.federation.task import Fitted, Unprotected
+from voile.federation.task import FitResult, Unprotected
 from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.pipelines.trusted_averaging.importance import (
@@ -84,13 +84,13 @@ class LocalTraining:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         before = under(MODEL, instruction.given)
         asked = Instruction(STAGE, instruction.round, before, {}, instruction.agreement)
         fitted = self.network.fit(asked, records, size, source)
         change = clipped(fitted.change, self.longest)
         after = {name: before[name] + change[name] for name in before}
-        model = NetworkModel.of(self.schema, self.output_head, after)
+        model = NetworkModel.from_arrays(self.schema, self.output_head, after)
         strengths, accuracy = self._looked_at(model, instruction.given, records, size)
         kept = {f"{_CHANGE}/{name}": array for name, array in change.items()}
         kept[_IMPORTANCE] = shares_of(strengths).astype(np.float32)
@@ -99,7 +99,7 @@ class LocalTraining:
         event = fitted.event
         if event is not None and self.own_rows is not None:
             event = Composed((event, self.own_rows.event))
-        return Fitted({_ACCURACY: one_number(accuracy)}, event, kept)
+        return FitResult({_ACCURACY: one_number(accuracy)}, event, kept)
 
     def _looked_at(
         self, model: NetworkModel, given: Arrays, records: Any, size: int
@@ -118,7 +118,7 @@ class LocalTraining:
         """The same rows come with every instruction: the design is made once."""
         known: ImportanceDesign | None = getattr(self, "_known", None)
         if known is None or not np.array_equal(known.rows, rows[: len(known.rows)]):
-            known = ImportanceDesign.over(self.schema, rows)
+            known = ImportanceDesign.from_rows(self.schema, rows)
             object.__setattr__(self, "_known", known)
         return known
 
@@ -141,7 +141,7 @@ class GlobalModel:
 
     def fit(
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
-    ) -> Fitted:
+    ) -> FitResult:
         """Clients are set up with `LocalTraining`."""
         del instruction, records, size, source
         raise Refused("a client of a trusted round trains with `LocalTraining`")

@@ -85,14 +85,14 @@ class VerifiedRound:
         rows = self.schema.clamp(np.asarray(self.public.rows, dtype=np.float64))
         labels = np.asarray(self.public.labels, dtype=np.float64)
         null = np.zeros(len(rows), dtype=bool)
-        return TableRecords(self.schema, rows, labels, null), ImportanceDesign.over(
+        return TableRecords(self.schema, rows, labels, null), ImportanceDesign.from_rows(
             self.schema, rows
         )
 
     def run(self, call: RoundCall, exchange: Exchange) -> RoundResult:
         reports = Reports()
         result = PlainRound(reports).run(call, exchange)
-        history = TrustHistory.of(call.memory)
+        history = TrustHistory.from_memory(call.memory)
         if len(reports.said) < FEWEST:
             return RoundResult(None, call.memory, result.heard)
         lengths = {name: _length(change) for name, change in sorted(reports.said.items())}
@@ -218,7 +218,7 @@ class VerifiedRound:
         head, shares, accuracies = OutputHead.of_label(self.schema), {}, {}
         for name, change in changes.items():
             arrays = {n: instruction.arrays[n] + change[n] for n in change}
-            model = NetworkModel.of(self.schema, head, arrays)
+            model = NetworkModel.from_arrays(self.schema, head, arrays)
             shares[name] = shares_of(design.strengths(model))
             right = model.predict(records.rows).argmax(axis=1) == records.labels
             accuracies[name] = float(np.float32(right.mean()))

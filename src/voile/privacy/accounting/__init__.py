@@ -5,9 +5,8 @@
 - fix everything beforehand and pay the least: `Plan`
 """
 
-from voile.privacy.accounting.accountants import Basic, PrivacyLoss, ZeroConcentrated
+from voile.privacy.accounting.accountants import Basic, Plan, PrivacyLoss, ZeroConcentrated
 from voile.privacy.accounting.filters import ZeroConcentratedFilter
-from voile.privacy.accounting.plans import Plan
 
 __all__ = [
     "Basic",

@@ -1,8 +1,8 @@
 """Accountants: several events in, (epsilon, delta) out. Immutable; `compose` gives a new one.
 
-An accountant *reads* what a list of events amounts to. Reading is not permission: whoever decides
-from one answer what to ask next needs a filter (`voile.privacy.accounting.filters`), and whoever
-fixes everything beforehand a plan.
+An accountant *reads* what a list of events amounts to. Reading is not permission. If an answer
+decides what is asked next, use a filter (`voile.privacy.accounting.filters`). If everything is
+fixed beforehand, use a plan.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-from voile.core.errors import InvalidInput
+from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting import privacy_loss
 from voile.privacy.accounting.conversion import (
     check_target,
@@ -49,20 +49,36 @@ class EventList:
 
 @dataclass(frozen=True)
 class Basic(EventList):
-    """Epsilons add up, deltas add up: delta is shared out evenly over the events that need one."""
+    """Epsilons add up, deltas add up; delta is split evenly over the events that need one.
+
+    Assumes nothing about the events beyond what each one promises.
+
+    >>> Basic().compose(PureDp(0.5), times=3).epsilon(delta=0.0)
+    1.5
+    """
 
     def epsilon(self, delta: float) -> float:
         delta = check_target(1.0, delta, pure=True)
+        # A record meets one way through parallel parts; the guarantee is that of the worst one.
         return max(self._of(way, delta) for way in self._ways())
 
     def _of(self, way: dict[Leaf, int], delta: float) -> float:
+        # Any split of delta gives a true statement; an even one needs no search and no data.
         share = share_of(way, delta)
         return math.fsum(times * alone(leaf, share) for leaf, times in way.items())
 
 
 @dataclass(frozen=True)
 class ZeroConcentrated:
-    """Zero-concentrated differential privacy: rho adds up."""
+    """Zero-concentrated differential privacy: rho adds up.
+
+    Refuses events without a finite rho (`ApproximateDp`, `PoissonSampled`).
+
+    >>> noise = Gaussian(noise_multiplier=10.0)
+    >>> many = ZeroConcentrated().compose(noise, times=100)
+    >>> many.rho, many.epsilon(1e-6) < Basic().compose(noise, times=100).epsilon(1e-6)
+    (0.5, True)
+    """
 
     rho: float = 0.0
 
@@ -78,7 +94,11 @@ class ZeroConcentrated:
 class PrivacyLoss(EventList):
     """Numerical composition of privacy-loss distributions, rounded to the safe side.
 
-    The tightest of all; for lists of events that are fixed beforehand.
+    The tightest of all. Assumes that the list of events is fixed beforehand.
+
+    >>> step = PoissonSampled(Gaussian(1.0), probability=0.01, relation="blank one")
+    >>> PrivacyLoss().compose(step, times=100).epsilon(1e-5) < 1.0
+    True
     """
 
     def epsilon(self, delta: float) -> float:
@@ -118,3 +138,44 @@ def share_of(way: dict[Leaf, int], delta: float) -> float:
 
 
 _PURE = (PureDp, BoundedRange, Laplace)
+
+
+# --- Plans: a complete list of events, fixed before the first of them and accounted for exactly --
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Events that together cost at most (epsilon, delta), by their privacy-loss distributions.
+
+    Assumes that no answer decides what runs, or how often: numerical composition is proved for
+    lists that are fixed beforehand. Leaving a part out is allowed.
+
+    >>> plan = Plan((Gaussian(5.0), Laplace(4.0)), epsilon=1.5, delta=1e-5)
+    >>> plan.needed() < 1.5
+    True
+    >>> Plan((Gaussian(0.5),), epsilon=1.0, delta=1e-5)
+    Traceback (most recent call last):
+    voile.core.errors.BudgetExceeded: Budget exceeded: this plan needs epsilon ...
+    """
+
+    events: tuple[PrivacyEvent, ...]
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+        if not self.events:
+            raise InvalidInput("a plan needs at least one event")
+        object.__setattr__(self, "delta", check_target(self.epsilon, self.delta))
+        needed = self.needed()
+        if needed > self.epsilon:
+            raise BudgetExceeded(
+                f"Budget exceeded: this plan needs epsilon = {needed:.6g}, and {self.epsilon:g} is "
+                f"available (delta = {self.delta:g}); nothing was charged",
+                remaining=self.epsilon,
+                requested=needed,
+            )
+
+    def needed(self) -> float:
+        """The epsilon of the whole list at the plan's delta."""
+        return PrivacyLoss().compose(Composed(self.events)).epsilon(self.delta)

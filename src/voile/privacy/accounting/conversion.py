@@ -63,6 +63,8 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     high = 1.0
     while gaussian_delta(noise_multiplier, high) > delta:
         high *= 2
+    # Delta falls with epsilon. The factor below is above the tolerance of the root, so that the
+    # figure errs towards too much.
     root = _root(lambda e: gaussian_delta(noise_multiplier, e) - delta, 0.0, high)
     return root * (1 + 1e-11)
 
@@ -72,6 +74,10 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
     """The smallest noise multiplier that gives (epsilon, delta), for every epsilon.
 
     √(2 ln(1.25/δ))/ε is a theorem only below epsilon 1, where it is also larger than needed.
+
+    >>> noise = gaussian_noise_multiplier(1.0, 1e-5)
+    >>> noise < math.sqrt(2 * math.log(1.25 / 1e-5)), gaussian_delta(noise, 1.0) <= 1e-5
+    (True, True)
     """
     check_target(epsilon, delta)
     low = high = 1.0
@@ -79,6 +85,7 @@ def gaussian_noise_multiplier(epsilon: float, delta: float) -> float:
         high *= 2
     while gaussian_delta(low, epsilon) <= delta:
         low /= 2
+    # A little more noise than the root: rounding in it must not cost privacy.
     return _root(lambda z: gaussian_delta(z, epsilon) - delta, low, high) * (1 + 1e-10)
 
 
@@ -127,5 +134,6 @@ def _least(function: Callable[[float], float]) -> float:
     """The smallest value of a function of log(order − 1)."""
     from scipy.optimize import minimize_scalar
 
+    # Every order gives a true bound, so a search that stops early is loose and never wrong.
     best = minimize_scalar(function, bounds=(-14, 25), method="bounded", options={"xatol": 1e-9})
     return float(best.fun)

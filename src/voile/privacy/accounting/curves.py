@@ -50,6 +50,7 @@ def rho(event: PrivacyEvent) -> float:
         case Composed(events):
             return math.fsum(rho(inner) for inner in events)
         case Parallel(events):
+            # One record is in one part only, and parts are fixed beforehand: the worst part counts.
             return max(rho(inner) for inner in events)
 
 
@@ -63,6 +64,7 @@ def renyi(event: PrivacyEvent, orders: NDArray[np.float64]) -> NDArray[np.float6
         case PureDp(epsilon):
             return _pure_renyi(epsilon, orders)
         case BoundedRange(epsilon):
+            # A bounded range is also a pure epsilon: both bounds hold, so the smaller one does.
             return np.minimum(orders * epsilon**2 / 8, _pure_renyi(epsilon, orders))
         case Zcdp(value):
             return orders * value

@@ -22,7 +22,9 @@ from voile.privacy.accounting.measures import (
     Measure,
     Sums,
     consumed,
+    describe_shortfall,
     fits,
+    growth,
     largest_count,
     plus,
     shortfall,
@@ -37,7 +39,6 @@ class MeasuredFilter(ABC):
 
     epsilon: float
     delta: float
-    cost_name: ClassVar[str]
 
     @property
     @abstractmethod
@@ -74,9 +75,10 @@ class MeasuredFilter(ABC):
 
     def _exceeded(self, after: Sums) -> BudgetExceeded:
         needed, left, _ = shortfall(self.total, after, self.budgets)
+        cost = growth(self.total, after)
+        said = describe_shortfall(self.measure, cost, self.total, self.budgets, self.delta)
         return BudgetExceeded(
-            f"the budget (ε = {self.epsilon:g}, δ = {self.delta:g}) has {self.cost_name} "
-            f"{left:.6g} left, this needs {needed:.6g}; nothing was charged",
+            f"{said} of epsilon = {self.epsilon:g} (delta = {self.delta:g}); nothing was charged",
             remaining=left,
             requested=needed,
         )
@@ -84,12 +86,22 @@ class MeasuredFilter(ABC):
 
 @dataclass(frozen=True)
 class ZeroConcentratedFilter(MeasuredFilter):
-    """Sum of rho up to the largest that implies (epsilon, delta)."""
+    """Adds up rho, to the largest total that implies (epsilon, delta).
+
+    Each event may depend on earlier answers. `spend` returns the filter afterwards, or raises
+    `BudgetExceeded` and changes nothing.
+
+    >>> from voile.privacy.events import Gaussian
+    >>> opened = ZeroConcentratedFilter(epsilon=1.0, delta=1e-6)
+    >>> opened.spend(Gaussian(20.0)).remaining() < opened.remaining() == 1.0
+    True
+    >>> opened.fits(Gaussian(1.0))
+    False
+    """
 
     epsilon: float
     delta: float
     spent: float = 0.0
-    cost_name: ClassVar[str] = "rho"
     measure: ClassVar[Measure] = Measure()
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -102,12 +103,14 @@ def _budgets(measure: Measure, epsilon: float, delta: float) -> Sums:
     check_target(epsilon, delta)
     if not measure.orders:
         return (zcdp_budget(epsilon, delta),)
+    # The order that will hold depends on the answers, so delta is split over all of them.
     share = delta / len(measure.orders)
     return tuple(renyi_budget(order, epsilon, share) for order in measure.orders)
 
 
 def plus(first: Sums, second: Sums) -> Sums:
     """The sum, rounded up."""
+    # The next float up: a sum of many charges rounded to nearest could fall below the true total.
     if len(first) == 1 == len(second):
         return (math.nextafter(first[0] + second[0], math.inf),)
     return tuple(math.nextafter(a + b, math.inf) for a, b in zip(first, second, strict=True))
@@ -130,6 +133,7 @@ def fits(total: Sums, budgets: Sums) -> bool:
     """Whether one dimension is within its budget (sums never fall: it never was beyond)."""
     if len(total) == 1:
         return total[0] <= budgets[0]
+    # Each order is a filter of its own at delta/k, so one that was never exceeded is enough.
     return any(each <= budget for each, budget in zip(total, budgets, strict=True))
 
 
@@ -149,8 +153,26 @@ def shortfall(before: Sums, after: Sums, budgets: Sums) -> tuple[float, float, f
     return after[best] - before[best], budgets[best] - before[best], budgets[best]
 
 
+def describe_shortfall(
+    measure: Measure, cost: Sums, before: Sums, budgets: Sums, delta: float
+) -> str:
+    """What a release needs and what is left, each read as an epsilon at `delta`.
+
+    The need is rounded up and the rest down, so the first figure is always the larger one.
+    """
+    pairs = zip(before, budgets, strict=True)
+    left = tuple(max(0.0, math.nextafter(all_ - used, -math.inf)) for used, all_ in pairs)
+    need = _three_digits(measure.epsilon(cost, delta), ROUND_CEILING)
+    rest = _three_digits(measure.epsilon(left, delta), ROUND_FLOOR)
+    return f"Budget exceeded: this release needs epsilon = {need}, and {rest} is left"
+
+
+def _three_digits(figure: float, rounding: str) -> str:
+    return f"{float(Context(prec=3, rounding=rounding).create_decimal(repr(figure))):g}"
+
+
 def largest_count(fits: Callable[[PrivacyEvent], bool], event: PrivacyEvent, most: int) -> int:
-    """How many such events fit one after the other; beyond `most` nobody counts."""
+    """How many such events fit one after the other; counting stops at `most`."""
     low, high = 0, 1
     while fits(Repeated(event, high)):
         low, high = high, 2 * high

@@ -28,6 +28,7 @@ def epsilon(leaves: dict[Leaf, int], delta: float) -> float:
     """The epsilon of the composition at delta; infinite if no epsilon reaches it."""
     if not leaves:
         return 0.0
+    # What rounding may have hidden is taken off delta first, so that the epsilon is not too small.
     left = delta - rounding(leaves)
     if left <= 0:
         return math.inf
@@ -67,8 +68,8 @@ def _interval(leaves: list[tuple[Leaf, int]]) -> float:
 
     Rounding adds up over many steps, so their number refines it further. Rare but large losses
     (noise that is small, seldom sampled) would make such a grid too long: a single event gets at
-    most 2¹⁴ points. The grid depends on the events alone, so whoever calibrates and whoever checks
-    read the same figure.
+    most 2¹⁴ points. The grid depends on the events alone, so calibration and check read
+    the same figure.
     """
     spread = math.sqrt(sum(times * _variance(leaf) for leaf, times in leaves))
     steps = sum(times for _, times in leaves)

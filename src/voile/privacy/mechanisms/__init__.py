@@ -11,8 +11,7 @@ has a default sensitivity.
 
 from voile.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from voile.privacy.mechanisms.noise import GaussianMechanism, LaplaceMechanism
-from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
-from voile.privacy.mechanisms.preview import ChoicePreview, NoisePreview
+from voile.privacy.mechanisms.parameters import ChoicePreview, NoisePreview, WeakPrivacyWarning
 from voile.privacy.mechanisms.response import RandomisedResponse, SubsetSelection
 from voile.privacy.mechanisms.selection import ExponentialMechanism, PeelingTopK
 

@@ -16,13 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from voile.core.errors import InvalidInput
 from voile.privacy import events
 from voile.privacy.mechanisms.parameters import (
+    NoisePreview,
     as_array,
     checked_noise,
     checked_shape,
     measured_in,
     warn_if_weak,
 )
-from voile.privacy.mechanisms.preview import NoisePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
 
 _LARGEST = 2**62
@@ -31,7 +31,15 @@ _WIDE = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace:
-    """P(noise = k) proportional to exp(−|k|/scale); pure epsilon Δ₁/scale."""
+    """Noise k with probability proportional to exp(−|k|/scale); pure epsilon Δ₁/scale.
+
+    Assumes whole numbers that move by whole steps. Adds no rounding, so the cost is exact.
+
+    >>> from voile.privacy.sensitivity import count
+    >>> one = DiscreteLaplace(scale=2.0, sensitivity=count(relation="blank one"), shape=(3,))
+    >>> one.event(), one.randomise([10, 0, 7]).dtype.name
+    (PureDp(epsilon=0.5), 'int64')
+    """
 
     scale: float
     sensitivity: Sensitivity
@@ -61,7 +69,16 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian:
-    """P(noise = k) proportional to exp(−k²/(2·sigma²)); rho = Δ₂²/(2·sigma²)."""
+    """Noise k with probability proportional to exp(−k²/(2·sigma²)); rho = Δ₂²/(2·sigma²).
+
+    Assumes whole numbers. Adds no rounding, so the cost is exact.
+
+    >>> from voile.privacy.sensitivity import histogram
+    >>> cells = histogram(norm="l2", relation="blank one")
+    >>> one = DiscreteGaussian(sigma=5.0, sensitivity=cells, shape=(3,))
+    >>> one.event(), one.randomise([10, 0, 7]).shape
+    (Zcdp(rho=0.02), (3,))
+    """
 
     sigma: float
     sensitivity: Sensitivity

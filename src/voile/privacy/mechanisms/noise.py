@@ -23,6 +23,7 @@ from voile.privacy import events
 from voile.privacy.accounting.conversion import check_target, gaussian_noise_multiplier
 from voile.privacy.mechanisms.parameters import (
     MARGIN,
+    NoisePreview,
     checked_bounds,
     checked_noise,
     checked_shape,
@@ -32,7 +33,6 @@ from voile.privacy.mechanisms.parameters import (
     number,
     warn_if_weak,
 )
-from voile.privacy.mechanisms.preview import NoisePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
 
 # The sampler rounds each value to a grid of at most 2⁻⁴⁰ of the noise: n values move by at most n
@@ -57,6 +57,12 @@ class LaplaceMechanism:
         sensitivity: in the l1 norm, of all values together.
         shape: of what will be released.
         bounds: what every value must lie in, if that was declared.
+
+    >>> from voile.privacy.sensitivity import bounded_mean
+    >>> mean = bounded_mean(lower=0, upper=120, rows=600, relation="blank one")
+    >>> one = LaplaceMechanism.calibrated(mean, epsilon=0.5, shape=(1,))
+    >>> 1 / one.event().noise_multiplier <= 0.5, one.randomise([43.5]).shape
+    (True, (1,))
     """
 
     scale: float
@@ -83,6 +89,7 @@ class LaplaceMechanism:
         """The smallest scale for a pure epsilon."""
         check_target(number("epsilon", epsilon), 0.0, pure=True)
         measured_in(sensitivity, Norm.L1)
+        # Rounding to the grid moves two neighbours up to n steps apart; epsilon pays for that.
         rounding = math.prod(checked_shape(shape)) * _GRID
         if rounding >= epsilon / 2:
             raise InvalidInput(f"epsilon = {epsilon:g} is below the accuracy of the sampler")
@@ -117,6 +124,13 @@ class GaussianMechanism:
         sensitivity: in the l2 norm (or the l1 norm, which is never smaller), of all values.
         shape: of what will be released.
         bounds: what every value must lie in, if that was declared.
+
+    >>> from voile.privacy.accounting import PrivacyLoss
+    >>> from voile.privacy.sensitivity import clipped_mean
+    >>> mean = clipped_mean(bound=1.0, rows=600, norm="l2", relation="blank one")
+    >>> one = GaussianMechanism.calibrated(mean, epsilon=1.0, delta=1e-6, shape=(12,))
+    >>> PrivacyLoss().compose(one.event()).epsilon(1e-6) < 1.001
+    True
     """
 
     sigma: float
@@ -144,6 +158,8 @@ class GaussianMechanism:
         epsilon, delta = checked_target(epsilon, delta, pure=False)
         measured_in(sensitivity, Norm.L2, Norm.L1)
         size = math.prod(checked_shape(shape))
+        # From total variation to delta: the law on the grid replaces the continuous one for both
+        # neighbours, once as it is and once under the factor e^epsilon.
         slack = size * (1 + math.exp(min(epsilon, 700.0))) * GRID_DISTANCE
         if slack >= delta / 2:
             raise InvalidInput(
@@ -174,4 +190,5 @@ class GaussianMechanism:
         return noisy.reshape(self.shape)
 
     def preview(self) -> NoisePreview:
+        # Normal quantiles: two-sided 95 % for a value, one-sided 95 % for a difference of two.
         return NoisePreview(self.sigma, 1.959964 * self.sigma, 1.644854 * math.sqrt(2) * self.sigma)

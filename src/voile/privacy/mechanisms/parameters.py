@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,92 @@ from voile.core import randomness
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.sensitivity import Norm, Sensitivity
-from voile.privacy.weakness import weaknesses
+
+# --- What a release will be like, said before anything is spent ----------------------------------
+
+
+@dataclass(frozen=True)
+class NoisePreview:
+    """How much noise each value will carry.
+
+    Args:
+        standard_deviation: of the noise on one value.
+        half_width: the noise stays within ± this with 95 %.
+        gap: two values that lie this far apart keep their order with 95 %.
+
+    >>> from voile.privacy.mechanisms import GaussianMechanism
+    >>> from voile.privacy.sensitivity import count
+    >>> each = GaussianMechanism(sigma=2.0, sensitivity=count(relation="blank one"), shape=(3,))
+    >>> print(each.preview())
+    noise of standard deviation 2 on each value (within ±3.92 with 95 %);
+    two values must lie 4.652 apart to keep their order with 95 %
+    """
+
+    standard_deviation: float
+    half_width: float
+    gap: float
+
+    def __str__(self) -> str:
+        return (
+            f"noise of standard deviation {self.standard_deviation:.4g} on each value "
+            f"(within ±{self.half_width:.4g} with 95 %); two values must lie {self.gap:.4g} apart "
+            "to keep their order with 95 %"
+        )
+
+
+@dataclass(frozen=True)
+class ChoicePreview:
+    """How reliable a private choice will be.
+
+    Args:
+        truth: the probability that the true answer is named; for a set, the share of true items
+            that is named on average; for a choice by scores, the worst case (all scores equal).
+        gap: two scores that lie this far apart are told apart with 95 %; None where there are no
+            scores.
+
+    >>> print(ChoicePreview(truth=0.75, gap=None))
+    the true answer is named with probability at least 0.750
+    """
+
+    truth: float
+    gap: float | None
+
+    def __str__(self) -> str:
+        apart = (
+            "" if self.gap is None else f"; scores {self.gap:.4g} apart are told apart with 95 %"
+        )
+        return f"the true answer is named with probability at least {self.truth:.3f}{apart}"
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+# -------------------------------------------------------------------------------------------------
+# Promises that are kept and worth little: said wherever one is made, never inferred from data.
+
+
+LARGEST_EPSILON: Final = 10.0
+LARGEST_DELTA: Final = 1e-3
+
+
+def weaknesses(epsilon: float, delta: float) -> tuple[str, ...]:
+    """Why a promise means little; nothing for one in the usual range."""
+    found = []
+    if epsilon > LARGEST_EPSILON:
+        found.append(
+            f"epsilon = {epsilon:g}: somebody who sees the release may become e^{epsilon:g} times "
+            "surer of one record; above 10 the formal promise is close to none"
+        )
+    if delta > LARGEST_DELTA:
+        found.append(
+            f"delta = {delta:g}: such a promise allows publishing each record with probability "
+            "delta; choose delta well below one over the number of records"
+        )
+    return tuple(found)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _NUMBERS: Final = (int, float, np.integer, np.floating)
 _LEAST_RATIO: Final = 2.0**-300
@@ -27,7 +113,17 @@ MARGIN: Final = 1e-9
 
 
 class WeakPrivacyWarning(UserWarning):
-    """The parameters are valid, but promise little."""
+    """The parameters are valid, but promise little: epsilon above 10, or delta above 0.001.
+
+    >>> from voile.privacy.mechanisms import LaplaceMechanism
+    >>> from voile.privacy.sensitivity import count
+    >>> one_row = count(relation="blank one")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     weak = LaplaceMechanism(scale=0.05, sensitivity=one_row, shape=(1,))
+    >>> caught[0].category.__name__
+    'WeakPrivacyWarning'
+    """
 
 
 def checked_target(epsilon: float, delta: float, *, pure: bool) -> tuple[float, float]:
@@ -139,7 +235,7 @@ def checked_values(
 ) -> NDArray[np.float64]:
     """Finite numbers of the declared shape, inside the declared bounds.
 
-    These errors are for wrong calls. Whoever releases protected values clamps them beforehand: an
+    These errors are for wrong calls. A release clamps protected values first: an
     error that depends on a protected value is a leak.
     """
     array = as_array(values)

@@ -1,4 +1,4 @@
-"""Saying a category, or a set of items, with a grain of salt.
+"""Randomised answers: a category, or a set of items.
 
 Guarantees
     1. Both are (epsilon, 0)-differentially private for *any* two inputs: nothing about the record
@@ -22,8 +22,7 @@ import numpy as np
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation, check_neighbours
 from voile.privacy import events
-from voile.privacy.mechanisms.parameters import checked_target
-from voile.privacy.mechanisms.preview import ChoicePreview
+from voile.privacy.mechanisms.parameters import ChoicePreview, checked_target
 from voile.privacy.sensitivity.bound import positive
 
 # How far below e^epsilon the odds of the truth are kept: a thousand times what floating point can
@@ -38,7 +37,15 @@ _MOST_NAMED: Final = 256
 
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse:
-    """Says the true one of c categories with probability e^ε/(e^ε + c − 1), else any other."""
+    """Says the true one of c categories with probability e^ε/(e^ε + c − 1), else any other.
+
+    Assumes nothing about the record: any two are protected from each other at epsilon.
+
+    >>> one = RandomisedResponse(epsilon=1.0, categories=4, unit="explained row",
+    ...                          relation="replace one")
+    >>> one.event(), round(one.truth, 3), one.randomise(2) in range(4)
+    (PureDp(epsilon=1.0), 0.475, True)
+    """
 
     epsilon: float
     categories: int
@@ -57,6 +64,7 @@ class RandomisedResponse:
     def truth(self) -> float:
         """The probability of the true category, rounded down by a hair."""
         others = (self.categories - 1) * math.exp(-self.epsilon)
+        # Divided by e^epsilon beforehand: e^epsilon itself overflows from about 710 on.
         return (1 - _HAIR) / (1 + others)
 
     def event(self) -> events.PureDp:
@@ -78,6 +86,11 @@ class SubsetSelection:
     each kind uniformly. There are equally many of them whatever the truth is, so the ratio of any
     two inputs is at most e^ε. The threshold that shares the most items on average is chosen from
     public facts; at threshold k this is randomised response over all sets.
+
+    >>> one = SubsetSelection(epsilon=2.0, items=12, k=3, unit="explained row",
+    ...                       relation="replace one")
+    >>> one.event(), len(one.randomise({0, 4, 7}))
+    (PureDp(epsilon=2.0), 3)
     """
 
     epsilon: float
@@ -111,6 +124,7 @@ class SubsetSelection:
     def randomise(self, truth: Collection[int]) -> frozenset[int]:
         chosen = _check_set(truth, self.k, self.items)
         _, weights = _plan(self.epsilon, self.items, self.k)
+        # First how many true items are named, then which: sets of equal overlap are equally likely.
         overlap = _weighted(weights)
         others = sorted(set(range(self.items)) - chosen)
         named = _sample(sorted(chosen), overlap) + _sample(others, self.k - overlap)
@@ -201,6 +215,7 @@ def _response(categories: int, truth: float) -> Any:
 
 def _weighted(weights: tuple[int, ...]) -> int:
     """A position with probability proportional to its whole-numbered weight, exactly."""
+    # Whole numbers, so nothing is rounded: the odds are exactly those that epsilon pays for.
     left = secrets.randbelow(sum(weights))
     for position, weight in enumerate(weights):
         left -= weight

@@ -20,13 +20,13 @@ from voile.core.errors import InvalidInput
 from voile.privacy import events
 from voile.privacy.mechanisms.parameters import (
     MARGIN,
+    ChoicePreview,
     checked_noise,
     checked_scale,
     checked_target,
     checked_values,
     measured_in,
 )
-from voile.privacy.mechanisms.preview import ChoicePreview
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import positive
 
@@ -41,6 +41,12 @@ class ExponentialMechanism:
         epsilon: of one choice; the privacy loss lies in an interval of this length.
         sensitivity: of each score by itself.
         candidates: how many there are.
+
+    >>> from voile.privacy.sensitivity import count
+    >>> one = ExponentialMechanism(epsilon=1.0, sensitivity=count(relation="blank one"),
+    ...                            candidates=3)
+    >>> one.event(), one.randomise([5.0, 90.0, 7.0])
+    (BoundedRange(epsilon=1.0), 1)
     """
 
     epsilon: float
@@ -66,6 +72,7 @@ class ExponentialMechanism:
         return _peel(checked.tolist(), 1, self.scale)[0]
 
     def preview(self) -> ChoicePreview:
+        # The difference of two Gumbel variables is logistic, and exceeds scale·ln 19 with 5 %.
         return ChoicePreview(1 / self.candidates, self.scale * math.log(19))
 
 
@@ -78,6 +85,12 @@ class PeelingTopK:
         epsilon_each: of one choice.
         sensitivity: of each score by itself.
         candidates: how many there are.
+
+    >>> from voile.privacy.sensitivity import count
+    >>> two = PeelingTopK(k=2, epsilon_each=1.0, sensitivity=count(relation="blank one"),
+    ...                   candidates=3)
+    >>> two.randomise([900.0, 0.0, 500.0])
+    (0, 2)
     """
 
     k: int
@@ -95,6 +108,8 @@ class PeelingTopK:
     @classmethod
     def within_rho(cls, *, rho: float, k: int, sensitivity: Sensitivity, candidates: int) -> Self:
         """All k choices together cost `rho` and no more: epsilon²/8 each."""
+        # The loss of a choice lies in an interval of length epsilon. By Hoeffding's lemma its rho
+        # is epsilon²/8, a quarter of that of a pure epsilon.
         each = math.sqrt(8 * checked_scale(rho) / positive("k", k)) * (1 - 1e-15)
         return cls(k=k, epsilon_each=each, sensitivity=sensitivity, candidates=candidates)
 
@@ -114,6 +129,7 @@ class PeelingTopK:
 
 
 def _scale(sensitivity: Sensitivity, epsilon: float) -> float:
+    # Twice: one score may rise by Δ while all others fall by Δ.
     return 2 * sensitivity.value / epsilon * (1 + MARGIN)
 
 

@@ -13,12 +13,15 @@
 There is no default and no estimate: a sensitivity read off the protected data protects nothing.
 """
 
-from voile.privacy.sensitivity.bound import Norm, Sensitivity
-from voile.privacy.sensitivity.interactions import interaction_background, interaction_norm
-from voile.privacy.sensitivity.outputs import OutputSet, box, interval, simplex
+from voile.privacy.sensitivity.bound import Norm, Sensitivity, unit_row_gram, unit_row_sum
 from voile.privacy.sensitivity.shapley import (
+    OutputSet,
+    box,
     clipped_shapley_background,
     clipped_shapley_background_with_base,
+    interaction_background,
+    interaction_norm,
+    interval,
     mean_absolute_shapley,
     mean_absolute_shapley_coordinate,
     mean_absolute_shapley_over_itself,
@@ -28,8 +31,8 @@ from voile.privacy.sensitivity.shapley import (
     shapley_background_with_base,
     shapley_norm,
     signed_mean_shapley_coordinate,
+    simplex,
 )
-from voile.privacy.sensitivity.users import unit_row_gram, unit_row_sum
 from voile.privacy.sensitivity.vectors import (
     bounded_mean,
     bounded_sum,

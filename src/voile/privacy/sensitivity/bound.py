@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
@@ -13,7 +13,11 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation, check_neigh
 
 
 class Norm(StrEnum):
-    """How a change of several numbers is measured."""
+    """How the size of a change of several numbers is measured.
+
+    >>> [str(norm) for norm in Norm]
+    ['l1', 'l2', 'largest coordinate']
+    """
 
     L1 = "l1"
     L2 = "l2"
@@ -24,8 +28,12 @@ class Norm(StrEnum):
 class Sensitivity:
     """The largest change, in `norm`, between two data sets that differ by `relation` in one `unit`.
 
-    It carries the conditions under which it was derived; a guarantee built on it repeats them.
-    Prints as the number itself, so that a figure can be read off.
+    Assumes what `conditions` lists; a guarantee built on it repeats them. Promises that no pair of
+    neighbouring data sets moves the quantity further. Prints as the number itself.
+
+    >>> one = Sensitivity(value=0.1, norm="l2", unit="row", relation="replace one")
+    >>> float(one.scaled(-2)), float(one.stacked(4)), float(one.for_group(3)) == 3 * 0.1
+    (0.2, 0.2, True)
     """
 
     value: float
@@ -43,7 +51,7 @@ class Sensitivity:
         check_neighbours(self.unit, self.relation)
 
     def __float__(self) -> float:
-        return self.value
+        return float(self.value)
 
     def __str__(self) -> str:
         return repr(self.value)
@@ -55,12 +63,15 @@ class Sensitivity:
     def stacked(self, rows: int) -> Self:
         """Of `rows` such quantities released together, each of which may move by all of it."""
         positive("rows", rows)
+        # One record may move all rows at once. Lengths of separate blocks add up in l1, squares of
+        # lengths in l2, and the largest coordinate does not grow.
         growth = {Norm.L1: rows, Norm.L2: math.sqrt(rows), Norm.LINF: 1}[self.norm]
         return replace(self, value=self.value * growth)
 
     def for_group(self, size: int) -> Self:
         """For `size` records that change together, one after the other."""
         positive("size", size)
+        # A chain of `size` neighbouring data sets leads to the changed one: triangle inequality.
         condition = f"at most {size} records belong together"
         return replace(self, value=self.value * size, conditions=(*self.conditions, condition))
 
@@ -91,7 +102,7 @@ def check_bounds(bounded: Bounded, protected: Protected) -> None:
     if (bounded.unit, bounded.relation) != (protected.unit, protected.relation):
         raise Refused(
             f"the bound behind this release is for the unit {str(bounded.unit)!r}, "
-            f"{bounded.relation!s}; it can promise nothing about {protected}"
+            f"{bounded.relation.word}; it can promise nothing about {protected}"
         )
 
 
@@ -117,6 +128,57 @@ def by_relation(relation: Relation, *, replace_one: float, blank_one: float) -> 
     if relation is Relation.ADD_OR_REMOVE_ONE:
         raise Refused(
             "under 'add or remove one' the number of rows is private, so nothing may be divided "
-            "by it; use 'blank one' with public sizes, or a sum over a declared public size"
+            "by it; use 'zero-out' with public sizes, or a sum over a declared public size"
         )
+    # "Zero out" is a separate figure. It is half of "replace" only where the null record sits in
+    # the middle of what a record can be.
     return {Relation.REPLACE_ONE: replace_one, Relation.BLANK_ONE: blank_one}[relation]
+
+
+# --- Sensitivities of sums over users, each of whom is one vector of length at most one ----------
+# Proofs: docs/guarantees/recommenders.md.
+
+
+_UNIT_ROWS: Final = (
+    "all lines of one user make one vector",
+    "each user's vector has no entry below 0 and is at most 1 long",
+    "a user without history adds nothing",
+)
+
+
+def unit_row_sum(*, relation: Relation) -> Sensitivity:
+    """Σ_u x_u, where each user is one vector of length at most 1 without negative entries.
+
+    Zeroing out a user takes away at most 1. Replacing one moves the sum by √(2 − 2⟨x, y⟩) ≤ √2,
+    because vectors without negative entries never point away from each other.
+
+    >>> blank = unit_row_sum(relation=Relation.BLANK_ONE)
+    >>> blank.value, blank.norm.value, blank.unit.value
+    (1.0, 'l2', 'user')
+    """
+    value = by_relation(relation, replace_one=math.sqrt(2), blank_one=1.0)
+    return _of_users(value, relation)
+
+
+def unit_row_gram(*, relation: Relation) -> Sensitivity:
+    """Σ_u x_u x_uᵀ, as the vector of its entries above the diagonal and its diagonal over √2.
+
+    Assumes user vectors as in `unit_row_sum`. The vector is 1/√2 times as long as the matrix. The
+    matrix of one user has length ‖x‖² ≤ 1, so zeroing out costs 1/√2. Replacing moves the matrix by
+    √(2 − 2⟨x, y⟩²) ≤ √2, so the vector by at most 1.
+
+    >>> unit_row_gram(relation=Relation.REPLACE_ONE).value
+    1.0
+    """
+    value = by_relation(relation, replace_one=1.0, blank_one=math.sqrt(0.5))
+    return _of_users(value, relation)
+
+
+def _of_users(value: float, relation: Relation) -> Sensitivity:
+    return Sensitivity(
+        value=value,
+        norm=Norm.L2,
+        unit=ProtectedUnit.USER,
+        relation=relation,
+        conditions=_UNIT_ROWS,
+    )

@@ -11,13 +11,13 @@ A tour, by what you want to do:
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
-  `KeptCheckpoint`
+  `PinnedCheckpoint`
 - hand out proofs: `issue_receipt`, `Receipt`
 - check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
 - one record for many rows, and a proof for each: `RowTree`, `RowReceipt`, `verify_row_receipt`
 - be a witness for somebody else's log: `Witness`, `serve`
 - put checkpoints on a chain, and compare with what stands there: `open_anchors`, `Anchors`,
-  `Anchored`, `AnchorAddress`, `DeliveryTerms`, `ChainFault`
+  `AnchorEvidence`, `AnchorAddress`, `DeliveryTerms`, `ChainFault`
 
 Names are loaded when they are first used: the verifier works without the writing side and without
 a database. It and what it stands on import nothing else of voile; what they refuse is a ValueError
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
         TrustRecord,
         WeightingRecord,
     )
-    from voile.records.audit_log.kept import KeptCheckpoint
+    from voile.records.audit_log.kept import PinnedCheckpoint
     from voile.records.audit_log.keys import SigningKey
-    from voile.records.audit_log.log import PART, Appended, AuditLog, TreeHead
+    from voile.records.audit_log.log import PART, AppendedRecord, AuditLog, TreeHead
     from voile.records.audit_log.policy import AnchorAddress, Policy
     from voile.records.audit_log.publishing import (
         KeyChange,
-        Unsigned,
+        UnsignedRecord,
         issue_receipt,
         publish,
         rotate,
@@ -80,9 +80,9 @@ if TYPE_CHECKING:
     )
     from voile.records.audit_log.row_receipt import RowReceipt, RowTree, verify_row_receipt
     from voile.records.audit_log.verifier import (
-        Anchored,
+        AnchorEvidence,
         CheckOutcome,
-        Elsewhere,
+        OtherCheckpoint,
         Report,
         Step,
         record_lines,
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         verify_receipt,
     )
     from voile.records.audit_log.witness import Witness
-    from voile.records.audit_log.witness_client import Contradicted, RemoteWitness
+    from voile.records.audit_log.witness_client import ContradictedCheckpoint, RemoteWitness
     from voile.records.audit_log.witness_server import serve
 
 _HOMES = {
@@ -114,11 +114,11 @@ _HOMES = {
         "TrustRecord",
         "WeightingRecord",
     ],
-    "kept": ["KeptCheckpoint"],
+    "kept": ["PinnedCheckpoint"],
     "keys": ["SigningKey"],
-    "log": ["PART", "Appended", "AuditLog", "TreeHead"],
+    "log": ["PART", "AppendedRecord", "AuditLog", "TreeHead"],
     "policy": ["AnchorAddress", "Policy"],
-    "publishing": ["KeyChange", "Unsigned", "issue_receipt", "publish", "rotate"],
+    "publishing": ["KeyChange", "UnsignedRecord", "issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
         "AssessmentRecord",
@@ -138,9 +138,9 @@ _HOMES = {
     ],
     "row_receipt": ["RowReceipt", "RowTree", "verify_row_receipt"],
     "verifier": [
-        "Anchored",
+        "AnchorEvidence",
         "CheckOutcome",
-        "Elsewhere",
+        "OtherCheckpoint",
         "Report",
         "Step",
         "record_lines",
@@ -148,7 +148,7 @@ _HOMES = {
         "verify_receipt",
     ],
     "witness": ["Witness"],
-    "witness_client": ["Contradicted", "RemoteWitness"],
+    "witness_client": ["ContradictedCheckpoint", "RemoteWitness"],
     "witness_server": ["serve"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -157,9 +157,9 @@ __all__ = [
     "PART",
     "AbsenceRecord",
     "AnchorAddress",
-    "Anchored",
+    "AnchorEvidence",
     "Anchors",
-    "Appended",
+    "AppendedRecord",
     "AssessmentRecord",
     "AuditLog",
     "BudgetOpenedRecord",
@@ -168,18 +168,18 @@ __all__ = [
     "CheckOutcome",
     "CheckpointAcceptedRecord",
     "Commitment",
-    "Contradicted",
+    "ContradictedCheckpoint",
     "DeliveryTerms",
     "Draft",
-    "Elsewhere",
     "Encoded",
     "EventsAssessmentRecord",
     "EvidenceRecord",
     "FederationRoundRecord",
-    "KeptCheckpoint",
     "KeyChange",
     "KeyRotationRecord",
+    "OtherCheckpoint",
     "ParticipationRecord",
+    "PinnedCheckpoint",
     "Policy",
     "PostProcessingRecord",
     "Receipt",
@@ -196,7 +196,7 @@ __all__ = [
     "Step",
     "TreeHead",
     "TrustRecord",
-    "Unsigned",
+    "UnsignedRecord",
     "WeightingRecord",
     "Witness",
     "array_digest",

@@ -30,7 +30,13 @@ from typing import Any, Final
 from voile.core.errors import InvalidInput, VerificationFailed, VoileError
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.optional import optional
-from voile.records.audit_log.delivery import ChainFault, DeliveryTerms, Fees, Mined, deliver
+from voile.records.audit_log.delivery import (
+    ChainFault,
+    DeliveryTerms,
+    Fees,
+    MinedTransaction,
+    deliver,
+)
 from voile.records.audit_log.notes import Checkpoint
 from voile.records.audit_log.policy import AnchorAddress
 
@@ -132,7 +138,9 @@ class Anchors:
                 "contract deployed long enough ago?"
             )
 
-    def anchor(self, checkpoint: Checkpoint, account: Any, terms: DeliveryTerms) -> Mined:
+    def anchor(
+        self, checkpoint: Checkpoint, account: Any, terms: DeliveryTerms
+    ) -> MinedTransaction:
         """Put a checkpoint there, and wait until it counts."""
         said = [origin_digest(checkpoint.origin), checkpoint.size, checkpoint.root]
         with _told():
@@ -149,7 +157,7 @@ def open_anchors(rpc: str, address: AnchorAddress, confirmations: int = CONFIRMA
 
 def deploy(
     rpc: str, chain_id: int, account: Any, terms: DeliveryTerms
-) -> tuple[AnchorAddress, Mined]:
+) -> tuple[AnchorAddress, MinedTransaction]:
     """A new contract that this account owns."""
     node, contract = connect(rpc, chain_id), shipped_contract()
     with _told():
@@ -241,13 +249,13 @@ class _AccountOnChain:
             return False
 
     @_told()
-    def mined(self, transaction: str) -> Mined | None:
+    def mined(self, transaction: str) -> MinedTransaction | None:
         exceptions = optional("web3", extra="chain").exceptions
         try:
             found = self.node.eth.get_transaction_receipt(transaction)
         except exceptions.TransactionNotFound:
             return None
-        return Mined(
+        return MinedTransaction(
             transaction,
             int(found["blockNumber"]),
             self.node.to_hex(found["blockHash"]),

@@ -83,7 +83,7 @@ class Fees:
 
 
 @dataclass(frozen=True)
-class Mined:
+class MinedTransaction:
     """Where a transaction is."""
 
     transaction: str
@@ -117,7 +117,7 @@ class Chain(Protocol):
     def knows(self, transaction: str) -> bool:
         """Whether the node has it, mined or not."""
 
-    def mined(self, transaction: str) -> Mined | None: ...
+    def mined(self, transaction: str) -> MinedTransaction | None: ...
 
 
 @dataclass
@@ -143,7 +143,7 @@ def deliver(
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> Mined:
+) -> MinedTransaction:
     """Send a call, and come back when it lies deep enough; `ChainFault` otherwise."""
     deadline = clock() + terms.patience
     attempts = _first(chain, call, terms)
@@ -164,7 +164,7 @@ def deliver(
 
 @dataclass(frozen=True)
 class _Found:
-    mined: Mined
+    mined: MinedTransaction
     depth: int
 
 

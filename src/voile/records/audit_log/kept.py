@@ -16,9 +16,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from voile.core.atomic_file import replace_file
+from voile.core.atomic_file import locked, replace_file
 from voile.core.errors import UnreadableFile, VerificationFailed
-from voile.core.file_lock import locked
 from voile.core.input_file import open_regular
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.notes import LARGEST_NOTE, BadSignature, Checkpoint, Note
@@ -29,7 +28,7 @@ PATIENCE: Final = 10.0
 
 
 @dataclass(frozen=True)
-class KeptCheckpoint:
+class PinnedCheckpoint:
     """The copy, and the policy that says whose signature it must bear."""
 
     path: Path

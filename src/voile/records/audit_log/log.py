@@ -7,24 +7,75 @@ one small row: an append is one read, one insert and one replace, and any subtre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from voile.core.errors import DuplicateRecord, InvalidInput, VerificationFailed
 from voile.records.audit_log.canonical import Malformed
-from voile.records.audit_log.kept import KeptCheckpoint
+from voile.records.audit_log.kept import PinnedCheckpoint
 from voile.records.audit_log.merkle import HASH_SIZE, Hash, grow, is_consistent, leaf_hash, root_of
 from voile.records.audit_log.notes import Checkpoint, check_name
 from voile.records.audit_log.records import Encoded, Record, canonical_bytes
-from voile.records.audit_log.tree import (
-    Range,
-    complete_subtrees,
-    consistency_ranges,
-    inclusion_ranges,
-)
 from voile.records.storage import Part, Reader, Table, Transaction
+
+# --- Which subtrees a proof consists of (RFC 9162, 2.1.3.1 and 2.1.4.1), as ranges of leaves -----
+# Writing side only: the verifier checks proofs without knowing how they were made.
+
+
+Range: TypeAlias = tuple[int, int]
+"""Leaves from the first number up to, not including, the second."""
+
+
+def inclusion_ranges(index: int, size: int) -> list[Range]:
+    """The neighbours on the way from a leaf to the root, from the bottom."""
+    ranges: list[Range] = []
+    start, end = 0, size
+    while end - start > 1:
+        middle = _split(start, end)
+        if index < middle:
+            ranges.append((middle, end))
+            end = middle
+        else:
+            ranges.append((start, middle))
+            start = middle
+    return ranges[::-1]
+
+
+def consistency_ranges(old_size: int, new_size: int) -> list[Range]:
+    """What shows that the first `old_size` leaves of the new tree are the old tree."""
+    ranges: list[Range] = []
+    if not 0 < old_size < new_size:
+        return ranges
+    start, end = 0, new_size
+    while end != old_size:
+        middle = _split(start, end)
+        if old_size <= middle:
+            ranges.append((middle, end))
+            end = middle
+        else:
+            ranges.append((start, middle))
+            start = middle
+    if start > 0:  # the old tree is not a subtree by itself: its last piece must be shown
+        ranges.append((start, end))
+    return ranges[::-1]
+
+
+def complete_subtrees(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A range as complete subtrees, from the left: (level, position)."""
+    while start < end:
+        level = (end - start).bit_length() - 1
+        yield level, start >> level
+        start += 1 << level
+
+
+def _split(start: int, end: int) -> int:
+    """Where a range parts: the left side gets the largest power of two below its length."""
+    return start + (1 << ((end - start - 1).bit_length() - 1))
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 class Leaf(NamedTuple):
@@ -44,7 +95,7 @@ class TreeEdge(NamedTuple):
     edge: bytes
 
 
-class PublishedCheckpoint(NamedTuple):
+class PublishedRow(NamedTuple):
     """A checkpoint that has left the house, with its signatures."""
 
     size: int
@@ -53,7 +104,7 @@ class PublishedCheckpoint(NamedTuple):
 
 LEAVES: Final = Table("audit_leaves", Leaf, key=("number",))
 HEADS: Final = Table("audit_heads", TreeEdge, key=("name",))
-CHECKPOINTS: Final = Table("audit_checkpoints", PublishedCheckpoint, key=("size",))
+CHECKPOINTS: Final = Table("audit_checkpoints", PublishedRow, key=("size",))
 PART: Final = Part("audit log", (LEAVES, HEADS, CHECKPOINTS))
 """Open the storage with this part to keep a log in it."""
 
@@ -62,7 +113,7 @@ _KNOWN: Final = CHECKPOINTS.name
 """What a session remembers: the kept checkpoint that the log was last found to extend."""
 
 
-class Appended(NamedTuple):
+class AppendedRecord(NamedTuple):
     """Where a record went."""
 
     number: int
@@ -95,7 +146,7 @@ class AuditLog:
     """
 
     origin: str
-    kept: KeptCheckpoint | None = None
+    kept: PinnedCheckpoint | None = None
     grew: Callable[[int], object] | None = field(default=None, repr=False, compare=False)
     _last: dict[Checkpoint, Leaf] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -120,7 +171,7 @@ class AuditLog:
         """The log that this database holds."""
         return cls(_head(transaction).origin)
 
-    def known_by(self, kept: KeptCheckpoint | None) -> Self:
+    def known_by(self, kept: PinnedCheckpoint | None) -> Self:
         """The same log, compared with what is kept of it."""
         if kept is not None and kept.policy.origin != self.origin:
             raise InvalidInput(
@@ -184,11 +235,11 @@ class AuditLog:
         proof = self.consistency_proof(transaction, old.size, head.size)
         return is_consistent(old.size, head.size, proof, old.root, head.root)
 
-    def append(self, transaction: Transaction, record: Record) -> Appended:
+    def append(self, transaction: Transaction, record: Record) -> AppendedRecord:
         """Add one record; it is in the log once the transaction is committed."""
         return self.append_encoded(transaction, canonical_bytes(record))
 
-    def append_encoded(self, transaction: Transaction, content: Encoded) -> Appended:
+    def append_encoded(self, transaction: Transaction, content: Encoded) -> AppendedRecord:
         """The same for a record whose bytes were made already."""
         if _KNOWN not in transaction.memory:
             self.check(transaction)
@@ -203,7 +254,7 @@ class AuditLog:
         transaction.memory[HEADS.name] = grown
         if self.grew is not None:
             self.grew(grown.size)
-        return Appended(head.size, leaf)
+        return AppendedRecord(head.size, leaf)
 
     def is_signed(self, transaction: Reader) -> bool:
         """Whether a checkpoint was published."""
@@ -250,7 +301,7 @@ class AuditLog:
         return tuple(_range_hash(transaction, part) for part in ranges)
 
 
-def latest_published(transaction: Reader) -> PublishedCheckpoint | None:
+def latest_published(transaction: Reader) -> PublishedRow | None:
     """The published checkpoint with the most records."""
     found = transaction.scan(CHECKPOINTS, limit=1, descending=True)
     return found[0] if found else None

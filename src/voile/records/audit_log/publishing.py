@@ -16,7 +16,7 @@ from voile.records.audit_log.keys import SigningKey
 from voile.records.audit_log.log import (
     CHECKPOINTS,
     AuditLog,
-    PublishedCheckpoint,
+    PublishedRow,
     TreeHead,
     latest_published,
 )
@@ -28,7 +28,7 @@ from voile.records.audit_log.records import KeyRotationRecord
 from voile.records.audit_log.row_receipt import HEADER, RowReceipt
 from voile.records.audit_log.witness_client import (
     PATIENCE,
-    Inquiry,
+    CosignRequest,
     RemoteWitness,
     WitnessAnswer,
     collect,
@@ -41,12 +41,12 @@ CHECKPOINT_FILE: Final = "checkpoint.txt"
 _PAGE: Final = 1000
 
 
-class Unsigned(InvalidInput):
+class UnsignedRecord(InvalidInput):
     """A record is newer than the checkpoint that is to prove it."""
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedCheckpoints:
     """A checkpoint that is published, and what each witness said.
 
     Args:
@@ -70,7 +70,7 @@ def publish(
     witnesses: Sequence[RemoteWitness] | None = None,
     seen: bytes | None = None,
     patience: float = PATIENCE,
-) -> Published:
+) -> PublishedCheckpoints:
     """Sign what the log holds now, collect the cosignatures the policy asks for, and publish.
 
     A checkpoint is published when it is stored: receipts refer to published ones only. The copy
@@ -100,7 +100,7 @@ def publish(
 
     if witnesses is None:
         witnesses = [RemoteWitness(url) for url in policy.witness_urls]
-    inquiry = Inquiry(note, checkpoint, latest.size if latest else 0, prove, policy)
+    inquiry = CosignRequest(note, checkpoint, latest.size if latest else 0, prove, policy)
     note, answers = collect(inquiry, witnesses, patience=patience)
     if log.kept is not None and log.kept.read() is None:
         # Kept before it is published: a signed log without a copy would be refused after a crash.
@@ -108,7 +108,7 @@ def publish(
     note = storage.submit(lambda t: _store(t, head.size, note))
     if log.kept is not None:
         log.kept.advance(bytes(note))
-    return Published(note, checkpoint, answers, missing_cosignatures(note, policy))
+    return PublishedCheckpoints(note, checkpoint, answers, missing_cosignatures(note, policy))
 
 
 def missing_cosignatures(note: Note, policy: Policy) -> int:
@@ -141,7 +141,7 @@ def rotate(
     witnesses: Sequence[RemoteWitness] | None = None,
     seen: bytes | None = None,
     patience: float = PATIENCE,
-) -> Published:
+) -> PublishedCheckpoints:
     """Record the new key in the log, and publish a checkpoint over that record signed with both.
 
     Whoever trusts the old key sees it vouch for the new one. The old key stays in the policy, so
@@ -180,9 +180,11 @@ def issue_receipt(
     def read(t: Transaction) -> Receipt:
         found = latest_published(t) if size is None else t.get(CHECKPOINTS, size)
         if found is None:
-            raise Unsigned("no such checkpoint was published; `voile audit checkpoint` does it")
+            raise UnsignedRecord(
+                "no such checkpoint was published; `voile audit checkpoint` does it"
+            )
         if not 0 <= index < found.size:
-            raise Unsigned(
+            raise UnsignedRecord(
                 f"the checkpoint covers {found.size} records, record {index} is not among them "
                 "yet; publish a newer one with `voile audit checkpoint`"
             )
@@ -307,9 +309,9 @@ def _store(transaction: Transaction, size: int, note: Note) -> Note:
     """A checkpoint of the same size may be published again, with more signatures on it."""
     before = transaction.get(CHECKPOINTS, size)
     if before is None:
-        transaction.insert(CHECKPOINTS, PublishedCheckpoint(size, bytes(note)))
+        transaction.insert(CHECKPOINTS, PublishedRow(size, bytes(note)))
         return note
     merged = {(s.name, s.key_id): s for s in Note.parse(before.note).signatures + note.signatures}
     joined = replace(note, signatures=tuple(merged.values()))
-    transaction.replace(CHECKPOINTS, PublishedCheckpoint(size, bytes(joined)))
+    transaction.replace(CHECKPOINTS, PublishedRow(size, bytes(joined)))
     return joined

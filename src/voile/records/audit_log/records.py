@@ -184,14 +184,14 @@ class AssessmentRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class EventsAssessmentRecord:
-    """We tried to refute what is charged, by rehearsals on invented records; nobody's rows were
+    """We tried to refute what is charged, by trials on invented records; nobody's rows were
     looked at.
 
     Args:
         subject: what was assessed.
         events: digest of all events that were tried.
         software: version of voile that was tried, and tried it.
-        runs: of all rehearsals together.
+        runs: of all trials together.
         e_value: the largest over its threshold; from 1 on, a claim is refuted.
         verdict: "refuted", "not refuted" or "blind"; the worst of all events.
         findings: digest of what was found, in full.

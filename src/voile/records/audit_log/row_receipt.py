@@ -33,9 +33,9 @@ from voile.records.audit_log.notes import hash_from_base64, to_base64
 from voile.records.audit_log.policy import Policy
 from voile.records.audit_log.receipt import LARGEST_RECEIPT, LONGEST_PATH, Receipt
 from voile.records.audit_log.verifier import (
-    Anchored,
+    AnchorEvidence,
     CheckOutcome,
-    Elsewhere,
+    OtherCheckpoint,
     Report,
     Step,
     verify_receipt,
@@ -73,7 +73,7 @@ class RowTree:
     levels: tuple[bytes, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, rows: Iterable[bytes], seed: bytes) -> Self:
+    def from_rows(cls, rows: Iterable[bytes], seed: bytes) -> Self:
         """Commit to the canonical bytes of each row."""
         leaves = [
             leaf_hash(row_commitment(row_nonce(seed, number), row))
@@ -144,8 +144,8 @@ def verify_row_receipt(
     policy: Policy,
     *,
     row: bytes | None = None,
-    elsewhere: Elsewhere | None = None,
-    anchored: Anchored | None = None,
+    elsewhere: OtherCheckpoint | None = None,
+    anchored: AnchorEvidence | None = None,
 ) -> Report:
     """Check the receipt of a row: all steps of `verify_receipt`, and
 

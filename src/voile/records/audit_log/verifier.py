@@ -100,7 +100,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class OtherCheckpoint:
     """Another checkpoint of the log, and the log's proof that both belong to one history.
 
     Args:
@@ -113,12 +113,12 @@ class Elsewhere:
 
 
 @dataclass(frozen=True)
-class Anchored:
+class AnchorEvidence:
     """What a chain holds of the log, and the log's proof that joins it with a receipt.
 
     Args:
         checkpoint: the largest one on the chain; None if it holds none of this log.
-        consistency: as in `Elsewhere`. An export needs none: all records are there.
+        consistency: as in `OtherCheckpoint`. An export needs none: all records are there.
     """
 
     checkpoint: Checkpoint | None
@@ -165,8 +165,8 @@ def verify_receipt(
     *,
     query: bytes | None = None,
     answer: bytes | None = None,
-    elsewhere: Elsewhere | None = None,
-    anchored: Anchored | None = None,
+    elsewhere: OtherCheckpoint | None = None,
+    anchored: AnchorEvidence | None = None,
 ) -> Report:
     """Check one receipt against a policy.
 
@@ -205,8 +205,8 @@ def verify_export(
     checkpoint: bytes,
     policy: Policy,
     *,
-    elsewhere: Elsewhere | None = None,
-    anchored: Anchored | None = None,
+    elsewhere: OtherCheckpoint | None = None,
+    anchored: AnchorEvidence | None = None,
 ) -> Report:
     """Check a whole log: records in order, and the checkpoint that covers exactly these."""
     steps = _Steps()
@@ -351,7 +351,7 @@ def _opening(
 
 
 def _elsewhere(
-    signed: Checkpoint, elsewhere: Elsewhere | None, policy: Policy
+    signed: Checkpoint, elsewhere: OtherCheckpoint | None, policy: Policy
 ) -> tuple[None, str]:  # step 10
     if elsewhere is None:
         raise _NotCheckable(
@@ -369,7 +369,7 @@ def _elsewhere(
     return None, f"same history as the checkpoint of {other.size} records"
 
 
-def _on_chain(anchored: Anchored | None) -> Checkpoint:
+def _on_chain(anchored: AnchorEvidence | None) -> Checkpoint:
     if anchored is None:
         raise _NotCheckable("no chain was asked: a fork or a rollback would not show")
     if anchored.checkpoint is None:
@@ -378,7 +378,7 @@ def _on_chain(anchored: Anchored | None) -> Checkpoint:
 
 
 def _begins_with_anchor(
-    size: int, root_then: bytes, anchored: Anchored | None
+    size: int, root_then: bytes, anchored: AnchorEvidence | None
 ) -> tuple[None, str]:  # step 11, of an export
     known = _on_chain(anchored)
     if size < known.size:
@@ -395,7 +395,7 @@ def _begins_with_anchor(
 
 
 def _joined_with_anchor(
-    signed: Checkpoint, anchored: Anchored | None
+    signed: Checkpoint, anchored: AnchorEvidence | None
 ) -> tuple[None, str]:  # step 11
     known = _on_chain(anchored)
     assert anchored is not None

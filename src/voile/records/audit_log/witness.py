@@ -33,7 +33,7 @@ MOST_HASHES: Final = 63
 
 
 @dataclass(frozen=True)
-class Cosigned:
+class CosignedCheckpoint:
     """The latest checkpoint cosigned for a log."""
 
     origin: str
@@ -41,7 +41,7 @@ class Cosigned:
     root: bytes
 
 
-COSIGNED: Final = Table("witness_cosigned", Cosigned, key=("origin",))
+COSIGNED: Final = Table("witness_cosigned", CosignedCheckpoint, key=("origin",))
 PART: Final = Part("witness", (COSIGNED,))
 
 
@@ -143,7 +143,7 @@ def _advance(
     if not is_consistent(size, new.size, request.proof, root, new.root):
         return _text(422, "the consistency proof does not hold")
     write = transaction.insert if latest is None else transaction.replace
-    write(COSIGNED, Cosigned(new.origin, new.size, new.root))
+    write(COSIGNED, CosignedCheckpoint(new.origin, new.size, new.root))
     return None
 
 

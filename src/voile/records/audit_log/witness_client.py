@@ -66,7 +66,7 @@ class WitnessAnswer:
         return f"{self.url} {self.outcome}" + (f" ({self.detail})" if self.detail else "")
 
 
-class Contradicted(VerificationFailed):
+class ContradictedCheckpoint(VerificationFailed):
     """A witness has seen another or a longer history, and too few cosigned; nothing was published.
 
     One witness alone cannot do that to a log whose policy asks for fewer than all of them.
@@ -112,7 +112,7 @@ class RemoteWitness:
 
 
 @dataclass(frozen=True)
-class Inquiry:
+class CosignRequest:
     """What all witnesses are asked: this note, with a proof from wherever they are."""
 
     note: Note
@@ -123,9 +123,11 @@ class Inquiry:
 
 
 def collect(
-    inquiry: Inquiry, witnesses: Sequence[RemoteWitness], *, patience: float = PATIENCE
+    inquiry: CosignRequest, witnesses: Sequence[RemoteWitness], *, patience: float = PATIENCE
 ) -> tuple[Note, tuple[WitnessAnswer, ...]]:
-    """The note with all cosignatures that came in time; `Contradicted` if a witness knows better.
+    """The note with all cosignatures that came in time.
+
+    Raises `ContradictedCheckpoint` if a witness knows a later checkpoint.
 
     Too few cosignatures are no error here: a witness that is down says nothing about the log.
     """
@@ -133,7 +135,7 @@ def collect(
     cosignatures = tuple(_distinct(answers))
     known_better = any(a.outcome in (Answered.AHEAD, Answered.CONTRADICTED) for a in answers)
     if known_better and len(cosignatures) < inquiry.policy.threshold:
-        raise Contradicted(len(cosignatures), inquiry.policy, answers)
+        raise ContradictedCheckpoint(len(cosignatures), inquiry.policy, answers)
     return Note(inquiry.note.text, inquiry.note.signatures + cosignatures), answers
 
 
@@ -144,7 +146,7 @@ def _distinct(answers: Sequence[WitnessAnswer]) -> list[Signature]:
 
 
 def _ask_all(
-    inquiry: Inquiry, witnesses: Sequence[RemoteWitness], patience: float
+    inquiry: CosignRequest, witnesses: Sequence[RemoteWitness], patience: float
 ) -> tuple[WitnessAnswer, ...]:
     """Threads are left behind when time is up: a witness that drips bytes cannot hold the log."""
     witnesses = list(dict.fromkeys(witnesses))
@@ -166,7 +168,7 @@ def _ask_all(
     return tuple(answers.get(w.url, WitnessAnswer(w.url, Answered.LATE)) for w in witnesses)
 
 
-def _ask(inquiry: Inquiry, witness: RemoteWitness, patience: float) -> WitnessAnswer:
+def _ask(inquiry: CosignRequest, witness: RemoteWitness, patience: float) -> WitnessAnswer:
     """Ask once; if the witness stands elsewhere (409), ask again from there."""
     old_size = inquiry.known_size
     try:
@@ -199,7 +201,7 @@ def _ask(inquiry: Inquiry, witness: RemoteWitness, patience: float) -> WitnessAn
         return WitnessAnswer(witness.url, Answered.GARBAGE, f"{type(error).__name__}: {error}")
 
 
-def _cosigned(inquiry: Inquiry, witness: RemoteWitness, body: bytes) -> WitnessAnswer:
+def _cosigned(inquiry: CosignRequest, witness: RemoteWitness, body: bytes) -> WitnessAnswer:
     try:
         said = Note(inquiry.note.text, parse_signatures(body.decode("utf-8")))
     except UnicodeDecodeError:

@@ -2,8 +2,9 @@
 
 A tour, by what you want to do:
 
-- promise something: `Opening` with a filter (`Adaptive`) or a complete list (`Planned`), below a
-  parent that is `Children.SEQUENTIAL` or `Children.PARALLEL`; `Ledger.open`, `Ledger.renew`
+- promise something: `Opening` with a filter (`AdaptiveSpending`) or a complete list
+  (`PlannedSpending`), below a parent that is `Children.SEQUENTIAL` or `Children.PARALLEL`;
+  `Ledger.open`, `Ledger.renew`
 - spend it: `Charge`, `Ledger.charge`; with the answer and its replay, `Ledger.settle`
 - recognise a question: `Question`, `NamedRecord`, `PublicInput`, `WholeDataset`, `ReplayKey`
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
@@ -24,17 +25,15 @@ from voile.privacy.accounting.measures import Measure
 from voile.records.ledger.accounts import (
     LONGEST_NAME,
     Account,
-    Adaptive,
+    AdaptiveSpending,
     Children,
     Opening,
-    Planned,
+    PlannedSpending,
     Spending,
 )
-from voile.records.ledger.alerts import THRESHOLDS, Alert, Risk
-from voile.records.ledger.charging import Charge, Grant, check_words
-from voile.records.ledger.ledger import Ledger, Settled
-from voile.records.ledger.opening import Done
-from voile.records.ledger.prospective import check_fits, child_of, like_parent
+from voile.records.ledger.charging import THRESHOLDS, Alert, Charge, Grant, Risk, check_words
+from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of, like_parent
+from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.reading import (
     Forecast,
     Remaining,
@@ -65,14 +64,15 @@ __all__ = [
     "THRESHOLDS",
     "About",
     "Account",
+    "AccountChange",
     "AccountNode",
-    "Adaptive",
+    "AdaptiveSpending",
     "Alert",
     "Asked",
     "BudgetReport",
     "Charge",
+    "ChargedAnswer",
     "Children",
-    "Done",
     "Finding",
     "Forecast",
     "Grant",
@@ -81,14 +81,13 @@ __all__ = [
     "NamedRecord",
     "Opening",
     "PlanUse",
-    "Planned",
+    "PlannedSpending",
     "PublicInput",
     "Question",
     "Remaining",
     "ReplayKey",
     "Risk",
     "RowPart",
-    "Settled",
     "Spending",
     "WholeDataset",
     "WouldCost",

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, Relation
+from voile.privacy.accounting.accountants import Plan
 from voile.privacy.accounting.conversion import check_target
 from voile.privacy.accounting.measures import Measure, Sums
-from voile.privacy.accounting.plans import Plan
 from voile.privacy.events import Composed, Parallel, PoissonSampled, PrivacyEvent, Repeated
 
 LONGEST_NAME: Final = 100
@@ -32,7 +32,7 @@ class Children(StrEnum):
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class AdaptiveSpending:
     """A filter: what is asked next may depend on earlier answers.
 
     Without orders, zero-concentrated accounting; with orders, Rényi accounting at these, which is
@@ -47,7 +47,7 @@ class Adaptive:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedSpending:
     """A complete list of events, composed by their privacy-loss distributions.
 
     A charge must be a part of the list that was not used yet. The order is free and parts may be
@@ -60,7 +60,7 @@ class Planned:
         object.__setattr__(self, "events", tuple(self.events))
 
 
-Spending: TypeAlias = Adaptive | Planned
+Spending: TypeAlias = AdaptiveSpending | PlannedSpending
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Opening:
     protected: Protected
     epsilon: float
     delta: float
-    spending: Spending = Adaptive()
+    spending: Spending = AdaptiveSpending()
     parent: str | None = None
     children: Children = Children.SEQUENTIAL
     shares_rows_with: tuple[str, ...] = ()
@@ -98,9 +98,9 @@ class Opening:
         delta = check_target(_number("epsilon", self.epsilon), _number("delta", self.delta))
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(delta))
-        if isinstance(self.spending, Planned):
+        if isinstance(self.spending, PlannedSpending):
             if self.children is Children.PARALLEL:
-                raise InvalidInput("a plan has no accounts below it, so none in parallel")
+                raise InvalidInput("a plan has no accounts below it, so --parallel does not apply")
             for event in self.spending.events:
                 check_relation(event, self.protected.relation)
             Plan(self.spending.events, self.epsilon, self.delta)  # BudgetExceeded if it is too much
@@ -141,8 +141,8 @@ class Account:
         """Refuse a release that speaks about anything but what this account protects."""
         if protected != self.protected:
             raise Refused(
-                f"account {self.name!r} is for {self.protected.difference(protected)}: the "
-                "release speaks about something else; nothing was charged"
+                f"account {self.name!r} is for {self.protected.difference(protected)}; nothing "
+                "was charged"
             )
 
     @property
@@ -174,8 +174,8 @@ def check_relation(event: PrivacyEvent, relation: Relation) -> None:
             blank = relation is Relation.BLANK_ONE and event.relation is Relation.ADD_OR_REMOVE_ONE
             if not (same or blank):
                 raise InvalidInput(
-                    f"the account is for {relation!s}, the event was accounted for "
-                    f"{event.relation!s}; calibrate it for the account's relation"
+                    f"the account is for {relation.word}, the event was accounted for "
+                    f"{event.relation.word}; calibrate it for the account's relation"
                 )
         case Repeated(inner, _):
             check_relation(inner, relation)

@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from voile.privacy.accounting.measures import Sums, growth, larger, plus
-from voile.records.ledger.sums import packed, unpacked
+from voile.records.ledger.event_text import packed, unpacked
 
 
-class Standing(NamedTuple):
+class RunningTotals(NamedTuple):
     """The four running sums of one account."""
 
     spent: Sums
@@ -33,21 +33,21 @@ class Standing(NamedTuple):
     carried: Sums
 
     @classmethod
-    def fresh(cls, nothing: Sums) -> Standing:
+    def fresh(cls, nothing: Sums) -> RunningTotals:
         return cls(nothing, nothing, nothing, nothing)
 
     @classmethod
-    def unpack(cls, content: bytes) -> Standing:
+    def unpack(cls, content: bytes) -> RunningTotals:
         return cls._make(unpacked(content, 4))
 
     def pack(self) -> bytes:
         spent, direct, peak, carried = self
         return packed(spent + direct + peak + carried)
 
-    def renewed(self, *, carried: bool) -> Standing:
+    def renewed(self, *, carried: bool) -> RunningTotals:
         """After a renewal; what it carried is kept where only this account is renewed."""
         nothing = tuple(0.0 for _ in self.spent)
-        return Standing(nothing, nothing, nothing, self.carried if carried else nothing)
+        return RunningTotals(nothing, nothing, nothing, self.carried if carried else nothing)
 
 
 class Kind(Protocol):
@@ -67,10 +67,10 @@ class AccountOnPath(Protocol):
     def account(self) -> Kind: ...
 
     @property
-    def standing(self) -> Standing: ...
+    def standing(self) -> RunningTotals: ...
 
 
-def charged(path: Sequence[AccountOnPath], cost: Sums) -> list[Standing]:
+def charged(path: Sequence[AccountOnPath], cost: Sums) -> list[RunningTotals]:
     """Where all accounts on a path stand after a charge on its first; the last is the root.
 
     An account that is not reached keeps the very object.
@@ -92,7 +92,7 @@ def charged(path: Sequence[AccountOnPath], cost: Sums) -> list[Standing]:
         goes_up = place + 1 < len(path) and any(grown)
         if goes_up:
             carried = from_below = plus(carried, grown)
-        standing = Standing(spent, direct, peak, carried)
+        standing = RunningTotals(spent, direct, peak, carried)
         if standing != before:
             after[place] = standing
         if not goes_up:

@@ -13,19 +13,27 @@ the ledger untouched and may record the refusal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.guarantee import Protected, RowPart
-from voile.privacy.accounting.measures import Sums, consumed, fits, shortfall
+from voile.privacy.accounting.measures import (
+    Sums,
+    consumed,
+    describe_shortfall,
+    fits,
+    growth,
+    shortfall,
+)
 from voile.privacy.events import PrivacyEvent
+from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
-from voile.records.ledger.alerts import Alert, reached
-from voile.records.ledger.balances import Standing, charged
-from voile.records.ledger.event_text import event_text, parts_of
-from voile.records.ledger.sums import packed
+from voile.records.ledger.balances import RunningTotals, charged
+from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.tables import (
     ALERTS,
     ENTRIES,
@@ -39,6 +47,56 @@ from voile.records.ledger.tables import (
 )
 from voile.records.ledger.tree import AccountNode, Tree
 from voile.records.storage import Reader, Transaction
+
+# --- How much of a budget is gone, in the words of the privacy guide -----------------------------
+
+
+THRESHOLDS: Final = (50, 75, 90)
+"""Percent of a budget; reaching one is recorded exactly once for each account and period."""
+
+
+class Risk(StrEnum):
+    """LOW below 50 %, MEDIUM from 50 to 75 %, HIGH above 75 %; HIGH where the promise itself is
+    close to none, however little is used."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+
+    @classmethod
+    def from_spending(cls, share: float, epsilon: float, delta: float) -> Risk:
+        """The risk at a consumed share, between 0 and 1, of this promise."""
+        if weaknesses(epsilon, delta):
+            return cls.HIGH
+        if share < 0.5:
+            return cls.LOW
+        return cls.MEDIUM if share <= 0.75 else cls.HIGH
+
+
+@dataclass(frozen=True)
+class Alert:
+    """An account has used at least `threshold` percent of its budget."""
+
+    account: str
+    period: int
+    threshold: int
+    time: float
+    charge: str
+
+    def __str__(self) -> str:
+        word = "CRITICAL" if self.threshold >= 90 else "WARNING"
+        return f"[{word}] {self.account}: {self.threshold} % of the privacy budget is consumed"
+
+
+def reached(already: int, share: float) -> tuple[int, ...]:
+    """The thresholds that a share between 0 and 1 has reached, and that were not recorded yet."""
+    if share < 0.5 or math.isnan(share):
+        return ()
+    return tuple(each for each in THRESHOLDS if already < each <= 100 * share)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 DIGEST_SIZE: Final = 32
 KEPT_DIGEST: Final = 16
@@ -115,11 +173,13 @@ def check_charge(charge: Charge, account: Account) -> None:
     check_relation(charge.event, account.protected.relation)
 
 
-def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[Standing]:
+def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[RunningTotals]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
     after = charged(path, cost)
     for node, standing in zip(path, after, strict=True):
         account, _, before = node
+        # A parallel account whose largest child stays the largest does not move, so it needs no
+        # check. A plan was paid whole when it was opened.
         moved = standing is not before and not account.is_plan
         if moved and not fits(standing.spent, account.budgets):
             raise _exceeded(node, standing.spent)
@@ -130,15 +190,17 @@ def plan_parts_after(
     t: Reader, account: Account, event: PrivacyEvent
 ) -> tuple[list[tuple[str, int, int]], float]:
     """Step 3 for a plan: the parts that would be used, and the share of the plan used then."""
+    # A plan is priced as one fixed list. What is not on it, or more often than listed, has no
+    # proof, even if it would cost less.
     wanted = parts_of([event])
     rows = t.scan(PLAN_PARTS, account.name)
     left = {row.event: row.planned - row.used for row in rows}
     for text, count in wanted.items():
         if count > left.get(text, 0):
-            planned = "is not in it" if text not in left else f"fits {left[text]} more times"
+            planned = "is not on it" if text not in left else f"fits {left[text]} more times"
             raise BudgetExceeded(
-                f"the plan of {account.name!r} does not cover this: it was opened for a fixed list "
-                f"of releases, and one like this {planned}, {count} asked for; nothing was charged",
+                f"Budget exceeded: account {account.name!r} was opened for a fixed list of "
+                f"releases; this one {planned}, {count} requested; nothing was charged",
                 remaining=float(left.get(text, 0)),
                 requested=float(count),
             )
@@ -155,7 +217,7 @@ def write_act(
     t: Transaction,
     tree: Tree,
     path: Sequence[AccountNode],
-    standings: Sequence[Standing],
+    standings: Sequence[RunningTotals],
     entry: Entry,
     *,
     used: float = 0.0,
@@ -201,6 +263,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     account, first, _ = path[0]
     check_charge(charge, account)
     root = path[-1].balance
+    # The journal never goes back in time; that the clock did is recorded instead.
     time = max(root.time, now)
     cost: Sums = ()
     used = 0.0
@@ -210,6 +273,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         standings = [node.standing for node in path]
     else:
         assert account.measure is not None
+        # Steps 2 and 3 read only; what raises here has written nothing.
         cost = account.measure.cost(charge.event)
         standings = standings_after(path, cost)
     entry = Entry(
@@ -228,10 +292,12 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         charge.query,
         len(charge.population),
     )
+    # Step 4: from here on everything is written, in one transaction.
     alerts = write_act(t, tree, path, standings, entry, used=used)
     for text, planned, used in parts:
         t.replace(PLAN_PARTS, PLAN_PARTS.record(account.name, text, planned, used))
     if charge.population:
+        # Sorted, so that the order in which records were read is not on record.
         kept = sorted(each[:KEPT_DIGEST] for each in charge.population)
         t.insert(POPULATIONS, PopulationRow(root.account, root.entries, b"".join(kept)))
     return Grant(
@@ -270,22 +336,18 @@ def _record_alert(t: Transaction, node: AccountNode, threshold: int, entry: Entr
 
 def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
     account = node.account
-    needed, left, budget = shortfall(node.standing.spent, after, account.budgets)
-    left = max(0.0, left)
+    spent, measure = node.standing.spent, account.measure
+    assert measure is not None
+    needed, left, budget = shortfall(spent, after, account.budgets)
+    said = describe_shortfall(measure, growth(spent, after), spent, account.budgets, account.delta)
     advice = (
-        "It does not renew by itself: its custodian may (`voile budget renew`)"
+        "The custodian can renew it with `voile budget renew`"
         if needed <= budget
-        else "Renewing does not help, as it takes more than the whole budget"
+        else "Renewing does not help: it needs more than the whole budget"
     )
     return BudgetExceeded(
-        f"the budget of {account.name!r} (ε = {account.epsilon:g}, δ = {account.delta:g}) does not "
-        f"cover this: it takes {_share(needed, budget)}, and "
-        f"{_share(left, budget)} is left; nothing was charged. {advice}",
-        remaining=left,
+        f"{said} in account {account.name!r} (epsilon = {account.epsilon:g}, "
+        f"delta = {account.delta:g}); nothing was charged. {advice}",
+        remaining=max(0.0, left),
         requested=needed,
     )
-
-
-def _share(part: float, budget: float) -> str:
-    """Of a whole budget; two parts that differ do not look alike."""
-    return f"{part / budget:.4%} of it" if budget > 0 else "more than nothing"

@@ -4,13 +4,59 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import struct
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
 from voile.core.errors import InvalidInput
+from voile.privacy.accounting.measures import Sums
 from voile.privacy.events import Composed, PrivacyEvent, Repeated, from_dict, to_dict
+
+# --- Sums as they are stored and logged: bit for bit, in bytes and as text -----------------------
+
+
+def packed(values: Sums) -> bytes:
+    """Sums as bytes, bit for bit."""
+    return _layout(len(values)).pack(*values)
+
+
+def unpacked(content: bytes, parts: int) -> tuple[Sums, ...]:
+    """The inverse of `packed` for this many sums."""
+    try:
+        found = tuple(_layout(len(content) // (8 * parts)).iter_unpack(content))
+    except struct.error:
+        found = ()
+    if len(found) != parts:  # somebody wrote into the database
+        raise InvalidInput(f"expected {parts} sums, found {content!r:.80}")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _layout(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}d")
+
+
+def written(total: Sums) -> str:
+    """Sums as text without losing a bit, for the audit log."""
+    return " ".join(each.hex() for each in total)
+
+
+def read(text: str) -> Sums:
+    """The inverse of `written`."""
+    try:
+        found = tuple(float.fromhex(word) for word in text.split(" "))
+    except (ValueError, OverflowError):
+        raise InvalidInput(f"expected numbers in hexadecimal, found {text!r}") from None
+    if not all(math.isfinite(each) and each >= 0 for each in found):
+        raise InvalidInput(f"expected finite numbers of at least 0, found {text!r}")
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 LONGEST_IN_LOG: Final = 160
 """Characters of an event that the audit log shows in full."""

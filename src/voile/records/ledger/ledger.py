@@ -5,13 +5,28 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from voile.core.errors import InvalidInput
-from voile.records.ledger.accounts import Account, Opening
-from voile.records.ledger.charging import Charge, Grant, apply_charge
-from voile.records.ledger.opening import Done, is_unused, open_account, renew, reopen_account
+from voile.core.errors import InvalidInput, Refused
+from voile.records.ledger.accounts import Account, Children, Opening
+from voile.records.ledger.balances import RunningTotals
+from voile.records.ledger.charging import (
+    Charge,
+    Grant,
+    apply_charge,
+    check_charge,
+    plan_parts_after,
+    standings_after,
+)
+from voile.records.ledger.opening import (
+    AccountChange,
+    is_unused,
+    open_account,
+    renew,
+    reopen_account,
+)
 from voile.records.ledger.replay import Asked
 from voile.records.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
 from voile.records.ledger.tree import AccountNode, Tree
@@ -21,7 +36,7 @@ NOT_RECORDED: Final = -1
 _FOUND_AT_ONCE: Final = 8
 
 
-class Settled(NamedTuple):
+class ChargedAnswer(NamedTuple):
     """What leaves the house: the answer as it is kept, and the grant if it is new.
 
     Args:
@@ -71,15 +86,15 @@ class Ledger:
         self._clock = clock
         self._tree = Tree()
 
-    def open(self, t: Transaction, opening: Opening, *, caller: str) -> Done:
+    def open(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Open an account: the root of a data set, or one below another account."""
         return open_account(t, self._tree, opening, caller, self.now())
 
-    def reopen(self, t: Transaction, opening: Opening, *, caller: str) -> Done:
+    def reopen(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Give a root that was never charged nor renewed other terms; `Refused` if it was."""
         return reopen_account(t, self._tree, opening, caller, self.now())
 
-    def renew(self, t: Transaction, account: str, *, reason: str, caller: str) -> Done:
+    def renew(self, t: Transaction, account: str, *, reason: str, caller: str) -> AccountChange:
         """Start a new period for an account and all below it."""
         now = self.now()
         return renew(t, self._tree, account, reason=reason, caller=caller, now=now)
@@ -98,7 +113,7 @@ class Ledger:
         committed: bytes | None = None,
         fresh: bool = False,
         write_record: Callable[[Grant], int] | None = None,
-    ) -> Settled:
+    ) -> ChargedAnswer:
         """Charge and keep the answer; or, if the question was answered before, give that answer.
 
         Whoever loses a race for one question comes here second: its draw is dropped, and it gets
@@ -132,9 +147,9 @@ class Ledger:
             digest if committed is None else committed,
         )
         t.insert(ANSWERS, kept)
-        return Settled(kept, grant.terms, grant)
+        return ChargedAnswer(kept, grant.terms, grant)
 
-    def answered(self, t: Reader, asked: Asked) -> Settled | None:
+    def answered(self, t: Reader, asked: Asked) -> ChargedAnswer | None:
         """The latest stored answer to this question, if it may be given again.
 
         In whatever version's spelling it was stored: else a better name would charge people twice.
@@ -145,7 +160,7 @@ class Ledger:
                 return self._given_again(t, found[0])
         return None
 
-    def first_answer(self, t: Reader) -> Settled | None:
+    def first_answer(self, t: Reader) -> ChargedAnswer | None:
         """One stored answer, if there is any: the oldest of a tree, if that is found at once."""
         found = t.scan(ANSWERS, limit=1)
         if not found:
@@ -176,7 +191,7 @@ class Ledger:
         """Names of the accounts directly below an account, in order, beyond a name."""
         return [row.child for row in t.scan(CHILDREN, parent, after=after, limit=limit)]
 
-    def paid(self, t: Reader, charge: str) -> Settled:
+    def paid(self, t: Reader, charge: str) -> ChargedAnswer:
         """The stored answer that a charge paid for; `InvalidInput` if there is none."""
         root, _, number = charge.rpartition("#")
         entry = t.get(ENTRIES, root, int(number)) if number.isdecimal() else None
@@ -201,8 +216,8 @@ class Ledger:
         """All accounts, each tree from its root down."""
         return self._tree.all(t)
 
-    def _given_again(self, t: Reader, kept: AnswerRow) -> Settled:
-        return Settled(kept, self._tree.node(t, kept.account).balance.terms, None)
+    def _given_again(self, t: Reader, kept: AnswerRow) -> ChargedAnswer:
+        return ChargedAnswer(kept, self._tree.node(t, kept.account).balance.terms, None)
 
     def now(self) -> float:
         """The clock, refused if it is out of order."""
@@ -210,3 +225,58 @@ class Ledger:
         if not math.isfinite(now):
             raise InvalidInput(f"the clock must say a finite time, found {now}")
         return now
+
+
+# --- Charges that are not made yet: do they fit, also on accounts that are not opened yet? -------
+
+
+def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Charge]) -> None:
+    """`BudgetExceeded` unless all charges fit, one after the other. Nothing is written.
+
+    Args:
+        parent: the account that is charged, or above the accounts that are. One that is not opened
+            yet counts as opened with the promise of its parent (`like_parent`).
+    """
+    standing: dict[str, RunningTotals] = {}
+    for charge in charges:
+        path = [
+            node._replace(standing=standing.get(node.account.name, node.standing))
+            for node in _path(ledger, t, parent, charge.account)
+        ]
+        account = path[0].account
+        check_charge(charge, account)
+        if account.is_plan:
+            plan_parts_after(t, account, charge.event)
+            continue
+        assert account.measure is not None
+        after = standings_after(path, account.measure.cost(charge.event))
+        standing.update(zip((node.account.name for node in path), after, strict=True))
+
+
+def like_parent(parent: Account, name: str) -> Opening:
+    """An account below another one, with the same promise."""
+    return Opening(
+        name=name,
+        protected=parent.protected,
+        epsilon=parent.epsilon,
+        delta=parent.delta,
+        parent=parent.name,
+    )
+
+
+def child_of(parent: Account, name: str) -> Account:
+    """What `like_parent` will open."""
+    return replace(parent, name=name, parent=parent.name, children=Children.SEQUENTIAL)
+
+
+def _path(ledger: Ledger, t: Reader, parent: Account, name: str) -> list[AccountNode]:
+    """The way up from an account, also if that is not opened yet."""
+    if ledger.is_open(t, name):
+        path = ledger.path(t, name)
+        if name != parent.name and path[0].account.parent != parent.name:
+            raise Refused(f"account {name!r} is there already, but not below {parent.name!r}")
+        return path
+    above = ledger.path(t, parent.name)
+    assert parent.measure is not None
+    fresh = RunningTotals.fresh(parent.measure.nothing)
+    return [AccountNode(child_of(parent, name), above[0].balance, fresh), *above]

@@ -9,14 +9,18 @@ from shlex import quote
 from voile.core.errors import DuplicateRecord, InvalidInput, Refused
 from voile.privacy.accounting.measures import Measure, Sums
 from voile.privacy.events import Composed, PrivacyEvent
-from voile.records.ledger.accounts import Account, Adaptive, Opening, Planned
-from voile.records.ledger.alerts import Alert
-from voile.records.ledger.balances import Standing
-from voile.records.ledger.charging import charge_name, check_words, standings_after, write_act
-from voile.records.ledger.event_text import event_text, parts_of
+from voile.records.ledger.accounts import Account, AdaptiveSpending, Opening, PlannedSpending
+from voile.records.ledger.balances import RunningTotals
+from voile.records.ledger.charging import (
+    Alert,
+    charge_name,
+    check_words,
+    standings_after,
+    write_act,
+)
+from voile.records.ledger.event_text import event_text, packed, parts_of
+from voile.records.ledger.history import nothing_of
 from voile.records.ledger.journal import entries_of
-from voile.records.ledger.recomputing import nothing_of
-from voile.records.ledger.sums import packed
 from voile.records.ledger.tables import (
     ACCOUNTS,
     BALANCES,
@@ -35,7 +39,7 @@ from voile.records.storage import Reader, Transaction
 
 
 @dataclass(frozen=True)
-class Done:
+class AccountChange:
     """An act on an account: its entry, what it cost the accounts above, alerts it caused."""
 
     account: Account
@@ -46,14 +50,16 @@ class Done:
     alerts: tuple[Alert, ...]
 
 
-def open_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now: float) -> Done:
+def open_account(
+    t: Transaction, tree: Tree, opening: Opening, caller: str, now: float
+) -> AccountChange:
     """Open an account; a plan below a filter is charged whole to the accounts above it."""
     check_words("caller", caller)
     above = [] if opening.parent is None else tree.path(t, opening.parent)
     account = _account(opening, above, now)
     _claim_dataset(t, account, opening.shares_rows_with)
     terms = secrets.token_bytes(16)
-    standing = Standing.fresh(nothing_of(account))
+    standing = RunningTotals.fresh(nothing_of(account))
     balance = Balance(account.name, terms, 0, standing.pack(), 0, 0, 0.0)
     try:
         t.insert(BALANCES, balance)
@@ -68,7 +74,9 @@ def open_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now:
     return _act(t, tree, path, Act.OPENED, "opened", caller, now)
 
 
-def reopen_account(t: Transaction, tree: Tree, opening: Opening, caller: str, now: float) -> Done:
+def reopen_account(
+    t: Transaction, tree: Tree, opening: Opening, caller: str, now: float
+) -> AccountChange:
     """Give a root other terms, for the same unit of the same data set, while it is unused.
 
     Its old terms have granted nothing to anybody, and grant nothing any more. Both openings stay in
@@ -78,8 +86,8 @@ def reopen_account(t: Transaction, tree: Tree, opening: Opening, caller: str, no
     old = tree.node(t, opening.name)
     if opening.parent is not None or not is_unused(t, old):
         raise Refused(
-            f"account {opening.name!r} was charged or renewed, or is part of a tree: what it "
-            "promised stands, and it gets no other terms"
+            f"account {opening.name!r} cannot get new terms: it was charged or renewed, or "
+            "belongs to a tree"
         )
     before, after = old.account.protected.texts, opening.protected.texts
     if any(before[part] != after[part] for part in ("unit", "dataset")):
@@ -89,7 +97,7 @@ def reopen_account(t: Transaction, tree: Tree, opening: Opening, caller: str, no
         )
     account, terms = _account(opening, [], max(now, old.balance.time)), secrets.token_bytes(16)
     _claim_dataset(t, account, opening.shares_rows_with)
-    standing = Standing.fresh(nothing_of(account))
+    standing = RunningTotals.fresh(nothing_of(account))
     balance = old.balance._replace(terms=terms, sums=standing.pack())
     t.insert(ACCOUNTS, row_from(account, terms))
     parts = parts_of(account.plan)
@@ -110,7 +118,9 @@ def is_unused(t: Reader, node: AccountNode) -> bool:
     )
 
 
-def renew(t: Transaction, tree: Tree, name: str, *, reason: str, caller: str, now: float) -> Done:
+def renew(
+    t: Transaction, tree: Tree, name: str, *, reason: str, caller: str, now: float
+) -> AccountChange:
     """Start a new period for an account and all below it. Somebody decides that, and says why.
 
     Accounts above are not renewed: they go on counting. A plan that is renewed runs once more, and
@@ -135,7 +145,7 @@ def _act(
     purpose: str,
     caller: str,
     now: float,
-) -> Done:
+) -> AccountChange:
     """Charge a plan to the accounts above it, and write the entry."""
     account, root = path[0].account, path[-1].balance
     paid = account.is_plan and len(path) > 1
@@ -163,7 +173,7 @@ def _act(
         population=0,
     )
     alerts = write_act(t, tree, path, standings, entry)
-    return Done(account, charge_name(entry), entry.period, cost, entry.time, alerts)
+    return AccountChange(account, charge_name(entry), entry.period, cost, entry.time, alerts)
 
 
 def _renewed(t: Transaction, tree: Tree, node: AccountNode, *, carried: bool) -> AccountNode:
@@ -188,8 +198,8 @@ def _renewed(t: Transaction, tree: Tree, node: AccountNode, *, carried: bool) ->
 
 
 def _account(opening: Opening, above: list[AccountNode], now: float) -> Account:
-    plan = opening.spending.events if isinstance(opening.spending, Planned) else ()
-    orders = opening.spending.orders if isinstance(opening.spending, Adaptive) else ()
+    plan = opening.spending.events if isinstance(opening.spending, PlannedSpending) else ()
+    orders = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()
     measure = None if plan else Measure(orders)
     if above:
         measure = _measure_below(opening, above)
@@ -229,11 +239,11 @@ def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
         )
     if parent.is_plan:
         raise Refused(
-            f"{parent.name!r} is a plan, a complete list: nothing can be opened below it; open a "
-            "filter as the root and the plan below it"
+            f"{parent.name!r} is a fixed plan, so no account can be opened below it; open the "
+            "root without a plan, and the plan below it"
         )
     assert parent.measure is not None
-    asked = opening.spending.orders if isinstance(opening.spending, Adaptive) else ()
+    asked = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()
     if asked and tuple(map(float, asked)) != parent.measure.orders:
         raise InvalidInput(
             f"accounts of one tree share the measure: {parent.name!r} counts in "

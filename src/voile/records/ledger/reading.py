@@ -10,9 +10,8 @@ from voile.privacy.accounting.measures import Sums, consumed, largest_count, plu
 from voile.privacy.events import PrivacyEvent
 from voile.records.ledger.accounts import Account, check_relation
 from voile.records.ledger.charging import plan_parts_after, standings_after
-from voile.records.ledger.event_text import event_from
+from voile.records.ledger.event_text import event_from, unpacked
 from voile.records.ledger.ledger import Ledger
-from voile.records.ledger.sums import unpacked
 from voile.records.ledger.tables import ENTRIES, Act, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 from voile.records.storage import Reader

@@ -182,14 +182,15 @@ class ReplayKey:
             raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise Refused(
-                f"{path}: mode {stat.S_IMODE(mode):04o} lets others at the replay key; chmod 600 it"
+                f"{path}: others can read this replay key (mode {stat.S_IMODE(mode):04o}); run "
+                "chmod 600 on it"
             )
         try:
             return cls(bytes.fromhex(content.removeprefix(_PREFIX).decode("ascii").strip()))
         except ValueError:
             raise UnreadableFile(f"{path}: not a replay key of voile, or damaged") from None
 
-    def asked(self, question: Question, account: Account, caller: str) -> Asked:
+    def digest_question(self, question: Question, account: Account, caller: str) -> Asked:
         """The question's digest, and whether an earlier answer to it may be given again."""
         if question.account != account.name:
             raise InvalidInput(

@@ -1,7 +1,7 @@
 """The budget report: what was promised, what is gone, how bad that is, and what to do about it.
 
 Plain data; `report_schema.SCHEMA` describes its JSON form. The command line prints it as a table,
-`voile.app.budget.page` as a page with the consumption curve.
+`voile.views` as a page with the consumption curve.
 """
 
 from __future__ import annotations
@@ -10,17 +10,102 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from voile.core.guarantee import Protected
-from voile.privacy.weakness import weaknesses
-from voile.records.ledger.alerts import Risk
+from voile.privacy.mechanisms.parameters import weaknesses
+from voile.records.ledger.charging import THRESHOLDS, Risk
 from voile.records.ledger.history import History, Point
 from voile.records.ledger.journal import entries_of
 from voile.records.ledger.ledger import Ledger
 from voile.records.ledger.reading import Forecast, Remaining, epsilon_spent, forecast, remaining
-from voile.records.ledger.report_schema import FORMAT
 from voile.records.ledger.tables import ALERTS, PLAN_PARTS
 from voile.records.ledger.tree import AccountNode, share_of
 from voile.records.ledger.watch import Finding, watch
 from voile.records.storage import Reader
+
+# --- The JSON Schema of a budget report, published with the documentation ------------------------
+# Compatibility promise: a format keeps its name, fields and meaning; a change is a new name.
+
+
+FORMAT: Final = "voile budget report v1"
+
+_NUMBER: Final = {"type": "number"}
+_TEXT: Final = {"type": "string"}
+_SHARE: Final = {"type": "number", "minimum": 0, "maximum": 1}
+_PERHAPS: Final = {"type": ["number", "null"], "minimum": 0}
+_RISK: Final = {"enum": [risk.value for risk in Risk]}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": sorted(properties),
+        "additionalProperties": False,
+    }
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+SCHEMA: Final[dict[str, Any]] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": FORMAT,
+    **_object(
+        format={"const": FORMAT},
+        account=_TEXT,
+        root=_TEXT,
+        dataset=_TEXT,
+        unit=_TEXT,
+        relation=_TEXT,
+        epsilon=_NUMBER,
+        delta=_NUMBER,
+        composition=_TEXT,
+        children={"enum": ["sequential", "parallel"]},
+        period={"type": "integer", "minimum": 0},
+        time=_NUMBER,
+        charges={"type": "integer", "minimum": 0},
+        consumed=_SHARE,
+        epsilon_spent=_PERHAPS,
+        basic_epsilon_spent=_PERHAPS,
+        remaining=_object(
+            account=_TEXT, share=_SHARE, available=_SHARE, limited_by=_TEXT, epsilon_spent=_PERHAPS
+        ),
+        risk=_RISK,
+        lifetime=_object(
+            periods={"type": "integer", "minimum": 1},
+            delta=_NUMBER,
+            epsilon=_PERHAPS,
+            basic_epsilon=_PERHAPS,
+            promised_epsilon=_NUMBER,
+            promised_delta=_SHARE,
+        ),
+        forecast=_object(
+            account=_TEXT,
+            more={"type": "integer", "minimum": 0},
+            hourly_rate=_NUMBER,
+            hourly_share=_NUMBER,
+            exhausted_at={"type": ["number", "null"]},
+        ),
+        alerts=_list(_object(threshold={"enum": list(THRESHOLDS)}, time=_NUMBER)),
+        accounts_below=_list(_object(account=_TEXT, consumed=_SHARE, risk=_RISK)),
+        assumptions=_list(_TEXT),
+        advice=_list(_TEXT),
+        curve=_list(_object(time=_NUMBER, share=_SHARE, act=_TEXT)),
+        findings={
+            "oneOf": [
+                {"type": "null"},
+                _list(
+                    _object(rule=_TEXT, callers=_list(_TEXT), charges=_list(_TEXT), detail=_TEXT)
+                ),
+            ]
+        },
+    ),
+}
+"""JSON Schema of `BudgetReport.to_dict`."""
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 COLLUSION: Final = (
     "Limits of single analysts are no guarantee against analysts who put their answers together: "
@@ -155,7 +240,7 @@ def budget_report(ledger: Ledger, t: Reader, name: str, *, custodian: bool = Fal
         epsilon_spent=epsilon_spent(node),
         basic_epsilon_spent=history.basic_epsilon,
         remaining=remaining(ledger, t, name),
-        risk=Risk.of(share, account.epsilon, account.delta),
+        risk=Risk.from_spending(share, account.epsilon, account.delta),
         lifetime=_lifetime(node, history),
         forecast=forecast(ledger, t, name),
         alerts=tuple((a.threshold, a.time) for a in t.scan(ALERTS, name, balance.period)),
@@ -177,7 +262,7 @@ def _plan_use(t: Reader, node: AccountNode) -> PlanUse | None:
 
 def _line(t: Reader, node: AccountNode) -> tuple[str, float, str]:
     share, account = share_of(t, node), node.account
-    return account.name, share, Risk.of(share, account.epsilon, account.delta).value
+    return account.name, share, Risk.from_spending(share, account.epsilon, account.delta).value
 
 
 def _assumptions(node: AccountNode, below: list[AccountNode]) -> tuple[str, ...]:

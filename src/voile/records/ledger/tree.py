@@ -11,7 +11,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected
 from voile.privacy.accounting.measures import Measure, consumed
 from voile.records.ledger.accounts import Account, Children
-from voile.records.ledger.balances import Standing
+from voile.records.ledger.balances import RunningTotals
 from voile.records.ledger.event_text import event_from, event_text
 from voile.records.ledger.tables import (
     ACCOUNTS,
@@ -32,7 +32,7 @@ class AccountNode(NamedTuple):
 
     account: Account
     balance: Balance
-    standing: Standing
+    standing: RunningTotals
 
 
 class Tree:
@@ -67,7 +67,7 @@ class Tree:
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
         account = self._known.get(balance.terms) or self._promised(t, balance)
-        return AccountNode(account, balance, Standing.unpack(balance.sums))
+        return AccountNode(account, balance, RunningTotals.unpack(balance.sums))
 
     def replace(self, t: Transaction, nodes: Sequence[AccountNode]) -> None:
         """Write where accounts stand."""
@@ -98,7 +98,7 @@ class Tree:
         nodes: dict[str | None, list[AccountNode]] = {}
         for balance in t.scan(BALANCES):
             account = _account(balance, promised.get(balance.terms))
-            node = AccountNode(account, balance, Standing.unpack(balance.sums))
+            node = AccountNode(account, balance, RunningTotals.unpack(balance.sums))
             nodes.setdefault(account.parent, []).append(node)
 
         def from_here(node: AccountNode) -> Iterator[AccountNode]:
@@ -110,7 +110,7 @@ class Tree:
         if len(found) < sum(map(len, nodes.values())):
             lost = {each.account.name for each in itertools.chain(*nodes.values())}
             lost -= {each.account.name for each in found}
-            raise InvalidInput(f"accounts that hang in the air: {', '.join(sorted(lost))}")
+            raise InvalidInput(f"accounts without a parent: {', '.join(sorted(lost))}")
         return found
 
     def _promised(self, t: Reader, balance: Balance) -> Account:
@@ -141,7 +141,7 @@ def _account(balance: Balance, row: AccountRow | None) -> Account:
 def check_depth(path: list[AccountNode]) -> None:
     """A charge rewrites every account on its way: trees are kept shallow."""
     if len(path) >= _DEEPEST:
-        raise InvalidInput(f"accounts can be nested {_DEEPEST} deep, not deeper")
+        raise InvalidInput(f"accounts can be nested at most {_DEEPEST} deep")
 
 
 def share_of(t: Reader, node: AccountNode) -> float:

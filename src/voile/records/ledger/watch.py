@@ -28,9 +28,9 @@ from typing import Final
 
 from voile.privacy.accounting.measures import Sums, consumed, plus
 from voile.records.ledger.charging import KEPT_DIGEST, charge_name
+from voile.records.ledger.event_text import unpacked
 from voile.records.ledger.ledger import Ledger
 from voile.records.ledger.reading import DAY, recent_charges
-from voile.records.ledger.sums import unpacked
 from voile.records.ledger.tables import POPULATIONS, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 from voile.records.storage import Reader

@@ -7,8 +7,7 @@
   is any function of a `Reader`
 """
 
-from voile.records.storage.opening import file_of, open_storage, storage_on
-from voile.records.storage.parts import Part
+from voile.records.storage.opening import Part, file_of, open_storage, storage_on
 from voile.records.storage.session import Migrator, Reader, Session, Transaction
 from voile.records.storage.storage import Command, Storage
 from voile.records.storage.tables import Table

@@ -6,19 +6,47 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from voile.core.errors import ForeignDatabase, InvalidInput, NewerDatabase
-from voile.records.storage.files import FileIdentity
 from voile.records.storage.memory import MemoryDatabase, MemorySession
-from voile.records.storage.parts import Part
 from voile.records.storage.postgres import PostgresSession
-from voile.records.storage.session import Session
-from voile.records.storage.sqlite import SqliteSession
+from voile.records.storage.session import Migrator, Session
+from voile.records.storage.sqlite import FileIdentity, SqliteSession
 from voile.records.storage.storage import Shared, Storage
 from voile.records.storage.tables import Table
+
+# --- Tables that belong together, their version, and how an older version becomes the newest -----
+
+
+@dataclass(frozen=True)
+class Part:
+    """The tables of one component, with their version.
+
+    Args:
+        name: the component, for example "ledger".
+        tables: the tables of the newest version.
+        version: goes up by one with each change of the tables.
+        migrations: `migrations[n]` turns version n into n + 1, inside the opening transaction.
+    """
+
+    name: str
+    tables: tuple[Table[Any], ...]
+    version: int = 1
+    migrations: Mapping[int, Callable[[Migrator], None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        missing = [n for n in range(1, self.version) if n not in self.migrations]
+        if self.version < 1 or missing:
+            raise InvalidInput(
+                f"part {self.name!r} of version {self.version} lacks migrations from {missing}"
+            )
+
+
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -53,7 +81,7 @@ def open_existing(place: str, parts: Sequence[Part]) -> Storage:
     """Open a database that is there: a mistyped path must not become an empty one."""
     path = file_of(place)
     if path is not None and not path.exists():
-        raise InvalidInput(f"{path}: there is no such database; `voile audit init` makes one")
+        raise InvalidInput(f"{path}: there is no such database; create one with `voile audit init`")
     return open_storage(place, parts)
 
 
@@ -111,7 +139,7 @@ _OPENING = threading.Lock()
 def _on_file(path: Path) -> Storage:
     """One connection for each file of a process, however often and under whatever name it opens."""
     with _OPENING:
-        shared = _FILES.get(FileIdentity.of(path))
+        shared = _FILES.get(FileIdentity.from_path(path))
         if shared is not None and not (storage := Storage(shared)).is_closed:
             return storage
         session = SqliteSession(path)

@@ -67,7 +67,7 @@ class PostgresSession(SqlRecords):
 
     def __init__(self, url: str, *, patience: float = PATIENCE, read_only: bool = False) -> None:
         super().__init__(_DIALECT)
-        self._psycopg = optional("psycopg", extra="serve")
+        self._psycopg = optional("psycopg", extra="postgres")
         self._idle = self._psycopg.pq.TransactionStatus.IDLE
         self._url = url
         self._patience = patience

@@ -23,12 +23,12 @@ from voile.models.additive.bins import bin_codes
 from voile.models.additive.model import summed
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
-from voile.privacy.mechanisms.preview import NoisePreview
+from voile.privacy.mechanisms.parameters import NoisePreview
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
-from voile.release.made_once import STORED, MadeOnce
+from voile.release.one_time import STORED, OneTimeArtefact
 from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
 from voile.release.statistics.cells import cell_codes
 from voile.release.statistics.first_model import FirstModel
@@ -48,10 +48,10 @@ PUBLIC_FACTS: Final = ("schema", "number of rows", "the frozen rule of private s
 
 
 @dataclass(frozen=True, eq=False)
-class _Numbers(MadeOnce):
+class _Numbers(OneTimeArtefact):
     """Whole numbers with noise, as they were released.
 
-    Args: besides those of `MadeOnce`:
+    Args: besides those of `OneTimeArtefact`:
         blocks: in the order of the release.
     """
 
@@ -161,7 +161,7 @@ class _StatisticsRelease(ChargedRelease):
         object.__setattr__(self, "epsilon", zcdp_to_epsilon(self.rho, self.delta))
 
     @property
-    def asked(self) -> tuple[str, str, str]:
+    def identity_parts(self) -> tuple[str, str, str]:
         return self.budget.schema.digest, self.name, self.name
 
     @property
@@ -185,7 +185,7 @@ class _StatisticsRelease(ChargedRelease):
         positive("rows", rows)
         return Zcdp(self.rho)
 
-    def own_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
+    def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
             mechanism=f"discrete Gaussian noise of standard deviation {self.deviation:.6g} on "
             f"{self.name}",
@@ -197,7 +197,7 @@ class _StatisticsRelease(ChargedRelease):
     def accuracy(self, rows: int) -> Accuracy:  # noqa: ARG002
         deviation = self.deviation
         noise = NoisePreview(deviation, 1.959964 * deviation, 2.326174 * deviation)
-        return Accuracy.of(noise, "values are sums over rows", *weak_signal(self.budget))
+        return Accuracy.from_noise(noise, "values are sums over rows", *weak_signal(self.budget))
 
     def draw(self, rows: Any = None) -> Any:  # noqa: ARG002
         blocks = self.randomised(self.exact(self._read.present))

@@ -16,7 +16,7 @@ Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records'
 price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
 rows of a client.
 
-A record with a NaN is the null record of "blank one" and adds nothing: `blank_records`.
+A record with a NaN is the null record of "zero-out" and adds nothing: `blank_records`.
 
 Sums of clipped gradients, `PerceptronSum`, `LayerSum` and `ModuleSum`, are a `ClippedSum`; what
 they promise is written there.
@@ -28,14 +28,18 @@ from voile.training.private.attributes import (
     PrivateColumns,
     fit_attributes_privately,
 )
-from voile.training.private.clipping import ClippedSum, blank_records
-from voile.training.private.convolutions import LayerSum
-from voile.training.private.loop import Prepare, fit_privately
+from voile.training.private.convolutions import LayerSum, fit_module_privately
+from voile.training.private.loop import ClippedSum, Prepare, blank_records, fit_privately
 from voile.training.private.module_sums import ModuleSum
-from voile.training.private.modules import fit_module_privately
 from voile.training.private.perceptrons import PerceptronSum
-from voile.training.private.rule import classifier_norm, surrogate_norm
-from voile.training.private.settings import AdaptedNorm, PrivateRun, PrivateSteps, TrainingSpeed
+from voile.training.private.settings import (
+    AdaptedNorm,
+    PrivateRun,
+    PrivateSteps,
+    TrainingSpeed,
+    classifier_norm,
+    surrogate_norm,
+)
 
 __all__ = [
     "Adam",

@@ -28,10 +28,8 @@ from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEven
 from voile.training.losses import Batch, Loss, slopes_of
 from voile.training.optimisers import Move, Optimiser
 from voile.training.perceptron import Array, Perceptron
-from voile.training.private.clipping import blank_records
-from voile.training.private.loop import SPEED, Noise, fit_privately
+from voile.training.private.loop import SPEED, Noise, blank_records, fit_privately, poisson_samples
 from voile.training.private.perceptrons import PerceptronSum
-from voile.training.private.sampling import poisson_samples
 from voile.training.private.settings import (
     ROUNDING_MARGIN,
     AdaptedNorm,
@@ -106,7 +104,7 @@ class AttributeSteps:
         if self.difference.relation is Relation.ADD_OR_REMOVE_ONE:
             raise Refused(
                 "columns of a row are blanked or replaced; a row that is added or removed has "
-                "public columns, which are exact here. Use 'blank one' or 'replace one'"
+                "public columns, which are exact here. Use 'zero-out' or 'replace one'"
             )
         if (self.public_norm is None) != (self.public_noise is None):
             raise InvalidInput("public_norm and public_noise are given together, or neither is")
@@ -240,8 +238,8 @@ class _PublicSums:
     source: GeneratorSource
     optimiser: Optimiser
 
-    def over(self, parameters: Array) -> Move:
-        follow, steps = self.optimiser.over(parameters), self.privacy.difference
+    def bind(self, parameters: Array) -> Move:
+        follow, steps = self.optimiser.bind(parameters), self.privacy.difference
         sums = PerceptronSum(self.network, self.loss)
         noise = Noise(self.source.generator(), len(parameters))
         samples = self._samples(noise.draw)

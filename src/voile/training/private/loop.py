@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
@@ -14,9 +16,7 @@ from voile.core.randomness import GeneratorSource, StreamCipher
 from voile.training.losses import Batch, Loss
 from voile.training.optimisers import Optimiser
 from voile.training.perceptron import Array, Perceptron
-from voile.training.private.clipping import ClippedSum, blank_records, centred_count
 from voile.training.private.perceptrons import PerceptronSum
-from voile.training.private.sampling import poisson_samples
 from voile.training.private.settings import (
     ROUNDING_MARGIN,
     AdaptedNorm,
@@ -24,6 +24,78 @@ from voile.training.private.settings import (
     PrivateSteps,
     TrainingSpeed,
 )
+
+# --- The clipped sum of a step: what one record can add to it, and by whom it is computed --------
+# Guarantee: the sum moves by at most the norm, in the l2 norm over all parameters together, if one
+# record is added, taken away or blanked, up to `ROUNDING_MARGIN`. A record is everything at one
+# place of the first axis, however many lines (coalitions) the network sees of it. A record whose
+# gradient is not finite adds nothing, and never raises.
+
+
+AnyBatch = TypeVar("AnyBatch", bound=tuple[Any, ...], contravariant=True)
+
+
+class ClippedSum(Protocol[AnyBatch]):
+    """Sums clipped gradients of records over one network, with a loss of its own."""
+
+    @property
+    def values(self) -> Array:
+        """The parameters, flat: a copy, which is what moves during a run."""
+
+    @property
+    def total(self) -> Array:
+        """The last sum, flat."""
+
+    def add_up(self, batch: AnyBatch, norm: float) -> NDArray[Any]:
+        """Overwrite `total`; the gradient norms of the records that are part of it, protected."""
+
+
+def centred_count(norms: NDArray[Any], norm: float) -> float:
+    """Over records: +½ for one within the norm, −½ for one beyond, 0 for one that adds nothing."""
+    return int(np.count_nonzero(norms <= norm)) - len(norms) / 2
+
+
+def blank_records(records: Sequence[Any]) -> NDArray[np.bool_]:
+    """The null records of "zero-out": those with a NaN in any of their arrays (or tensors)."""
+    found = np.zeros(len(records[0]), dtype=np.bool_)
+    for part in records:
+        missing = np.isnan(np.asarray(part))
+        found |= missing.any(axis=tuple(range(1, missing.ndim)))
+    return found
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+# --- Which records are part of a step ------------------------------------------------------------
+
+
+_FIRST, _SECOND = 2**16, 2**32
+_WORDS_AT_ONCE = 2**17
+
+
+def poisson_samples(
+    draw: np.random.Generator, rows: int, rate: float, steps: int
+) -> Iterator[NDArray[np.intp]]:
+    """For each step the places of its records, each drawn with probability `rate`, independently.
+
+    Whole random words are compared with a whole threshold, so the law is exact for the rate rounded
+    *down* to a multiple of 2⁻⁴⁸. A smaller rate is never less private, so what is charged for
+    `rate` covers it. Sixteen bits decide almost always; only where they equal those of the
+    threshold do thirty-two more.
+    """
+    first, second = divmod(math.floor(rate * _FIRST * _SECOND), _SECOND)
+    block = max(1, min(steps, _WORDS_AT_ONCE // max(rows, 1)))
+    for start in range(0, steps, block):
+        words = draw.integers(0, _FIRST, (min(block, steps - start), rows), dtype=np.uint16)
+        inside = words < first
+        tied = words == first
+        inside[tied] = draw.integers(0, _SECOND, int(tied.sum()), dtype=np.uint32) < second
+        yield from map(np.flatnonzero, inside)
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 Prepare: TypeAlias = Callable[[Batch], Batch]
 """From drawn records to what the loss sees of them, record by record (fresh coalitions, say)."""
@@ -83,7 +155,7 @@ def private_steps(
     rows = _check_records(records, privacy)
     source = StreamCipher() if source is None else source
     noise = Noise(source.generator(), len(sums.values))
-    move = optimiser.over(sums.values)
+    move = optimiser.bind(sums.values)
     norm, deviation = privacy.first_norm, privacy.gradient_noise() * (1 + ROUNDING_MARGIN)
     blank = blank_records(records)
     samples = poisson_samples(noise.draw, rows, privacy.sampling_rate, privacy.steps)

@@ -17,7 +17,15 @@ from tests.unit.records.ledger.examples import CHEAP, Books
 from voile.core.errors import BudgetExceeded
 from voile.core.guarantee import Relation
 from voile.privacy.events import Gaussian, Laplace, PoissonSampled, PureDp, Repeated
-from voile.records.ledger import PART, Adaptive, Children, Planned, how_many, remaining, would_cost
+from voile.records.ledger import (
+    PART,
+    AdaptiveSpending,
+    Children,
+    PlannedSpending,
+    how_many,
+    remaining,
+    would_cost,
+)
 from voile.records.storage import open_storage
 
 FOLDER = Path(__file__).parent
@@ -37,9 +45,9 @@ def write(books: Books) -> None:
     books.open("wards", parent="clinic", epsilon=2.0, children=Children.PARALLEL)
     books.open("north", parent="wards", epsilon=1.0)
     books.open("south", parent="wards", epsilon=1.5)
-    books.open("listed", parent="clinic", spending=Planned((CHEAP, CHEAP)))
-    books.open("one order", dataset="two", spending=Adaptive((16.0,)))
-    books.open("three orders", dataset="three", spending=Adaptive((8.0, 16.0, 24.0)))
+    books.open("listed", parent="clinic", spending=PlannedSpending((CHEAP, CHEAP)))
+    books.open("one order", dataset="two", spending=AdaptiveSpending((16.0,)))
+    books.open("three orders", dataset="three", spending=AdaptiveSpending((8.0, 16.0, 24.0)))
     books.open("small", dataset="four", epsilon=0.2)
     charge(books)
     books.renew("south")

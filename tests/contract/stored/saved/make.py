@@ -20,7 +20,7 @@ from voile.attribution.fastshap import FastShap, save, train_explainer, train_su
 from voile.core.explanation import Explanation
 from voile.core.randomness import Seeded
 from voile.core.row_note import KnownNote, RowNote
-from voile.federation.files import write_arrays
+from voile.federation.stored_text import write_arrays
 from voile.models import wrap
 from voile.training import TrainingPlan
 

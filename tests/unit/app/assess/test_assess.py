@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.assess.command import run
 from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_kinds import write_logistic
@@ -29,12 +30,12 @@ from voile.app.commands.explain import Explain
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, read_agreement, read_job
 from voile.app.recommend import save_recommender
-from voile.app.report import report_html, write_report
-from voile.attacks import release_canary
-from voile.attacks.assessment import Assessed, Verdict
-from voile.attacks.attribute_canaries import AttributeCanaries
-from voile.attacks.findings import NOT_FOR_RELEASE
-from voile.attacks.training_canaries import TrainingCanaries
+from voile.app.report import write_report
+from voile.assess import release_canary
+from voile.assess.assessment import AssessedClaim, Verdict
+from voile.assess.attribute_canaries import AttributeCanaries
+from voile.assess.findings import NOT_FOR_RELEASE
+from voile.assess.training_canaries import TrainingCanaries
 from voile.cli.app import app
 from voile.cli.assess import _line
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
@@ -77,19 +78,19 @@ def test_stages_of_an_artefact_are_those_that_were_charged(
 ) -> None:
     planned = find_subject(config)
     subject = find_subject(artefact.folder)
-    assert [each.event for each in subject.rehearsals] == [e.event for e in planned.rehearsals]
+    assert [each.event for each in subject.trials] == [e.event for e in planned.trials]
     assert {row.event for row in artefact.history} == {
-        event_as_text(each.event) for each in subject.rehearsals
+        event_as_text(each.event) for each in subject.trials
     }
     assert planned.books is None
 
 
-def test_every_stage_of_a_federation_is_rehearsed(tmp_path: Path) -> None:
+def test_every_stage_of_a_federation_is_audited(tmp_path: Path) -> None:
     config = write_files(tmp_path)
     plan = read_agreement(config).plan
     subject = find_subject(config)
-    assert {each.event for each in subject.rehearsals} == set(plan.participation_events)
-    assert [each.name for each in subject.rehearsals] == ["black box", "surrogate"]
+    assert {each.event for each in subject.trials} == set(plan.participation_events)
+    assert [each.name for each in subject.trials] == ["black box", "surrogate"]
     assert subject.left_out == ()
 
 
@@ -104,7 +105,7 @@ def test_what_was_found_is_on_record_and_in_the_report(artefact: Artefact) -> No
     page = report_html(artefact)
     assert "What an attacker found" in page
     assert record.findings.hex() in page
-    assert f">{done.events[0].verdict.value}<" in page
+    assert f">{done.events[0].verdict.word}<" in page
     assert "safe" not in (artefact.folder / ASSESSMENT).read_text()
 
 
@@ -155,21 +156,21 @@ def test_settings_that_contradict_the_charges_are_noticed(
         find_subject(copy)
 
 
-def test_releases_of_a_workspace_are_rehearsed_at_their_price(tmp_path: Path) -> None:
+def test_releases_of_a_workspace_are_audited_at_their_price(tmp_path: Path) -> None:
     workspaces.started(tmp_path / "house")
     subject = find_subject(tmp_path / "house")
-    (rehearsal,) = subject.rehearsals
-    assert rehearsal.name == "approval"
-    assert isinstance(rehearsal.event, Gaussian)
+    (trial,) = subject.trials
+    assert trial.name == "approval"
+    assert isinstance(trial.event, Gaussian)
     done = assess_subject(subject, seconds=SECONDS)
     assert done.record is not None
     assert records(subject)[0].runs == done.events[0].runs
 
 
-def test_moments_of_a_recommender_are_rehearsed(tmp_path: Path) -> None:
+def test_moments_of_a_recommender_are_audited(tmp_path: Path) -> None:
     save_recommender(shops.moments(shops.shop(1000)), tmp_path / "shop")
     subject = find_subject(tmp_path / "shop")
-    names = [each.name for each in subject.rehearsals]
+    names = [each.name for each in subject.trials]
     assert names == ["popularity of items", "Gram matrix of items"]
     done = assess_subject(subject, seconds=SECONDS)
     assert done.record is None  # there are no books beside it
@@ -178,7 +179,7 @@ def test_moments_of_a_recommender_are_rehearsed(tmp_path: Path) -> None:
 def test_nothing_charged_is_nothing_to_refute(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="expected the folder of an artefact"):
         find_subject(tmp_path)
-    with pytest.raises(InvalidInput, match="no claim to refute: nothing is charged"):
+    with pytest.raises(InvalidInput, match="nothing to assess: nothing is charged"):
         assess_subject(Subject("nobody", (), (), tmp_path, None), seconds=1)
 
 
@@ -218,7 +219,7 @@ def sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_attack_that_sees_nothing_is_blind_and_says_so(artefact: Artefact) -> None:
     done = run(artefact.folder, "--minutes", 0.01)
     assert done.exit_code == 7
-    assert "verdict   blind" in done.stdout
+    assert "verdict   inconclusive" in done.stdout
 
 
 @pytest.mark.usefixtures("sees_nothing")
@@ -233,16 +234,20 @@ def test_the_command_says_how_far_it_is(
 
 def test_a_blind_attack_says_what_follows() -> None:
     said = {
-        verdict: _line(Assessed("stage", Gaussian(5.0), 0.5, 1e-5, verdict, 9, 1.0, 1e3, 0.2, 4))
+        verdict: _line(
+            AssessedClaim("stage", Gaussian(5.0), 0.5, 1e-5, verdict, 9, 1.0, 1e3, 0.2, 4)
+        )
         for verdict in Verdict
     }
     follows = {verdict for verdict, line in said.items() if "nothing follows" in line}
     assert follows == {Verdict.BLIND}
-    assert said[Verdict.BLIND].endswith("; nothing follows: give it more --minutes")
+    assert said[Verdict.BLIND].endswith("; nothing follows: allow more --minutes")
 
 
 def test_a_claim_is_never_printed_smaller_than_it_is() -> None:
-    tried = Assessed("stage", Gaussian(5.0), 0.48301, 1e-5, Verdict.BLIND, 9, 1.0, 1e3, 0.0, None)
+    tried = AssessedClaim(
+        "stage", Gaussian(5.0), 0.48301, 1e-5, Verdict.BLIND, 9, 1.0, 1e3, 0.0, None
+    )
     assert "claim ε = 0.4831, δ = 1e-05; 9 runs, e-value 1 of 1000" in _line(tried)
 
 
@@ -298,7 +303,7 @@ def test_findings_on_members_reach_one_folder_and_nothing_else(
 
 def test_members_are_not_their_own_comparison(artefact: Artefact, tmp_path: Path) -> None:
     same = rows_of(artefact, tmp_path / "rows.csv", 5, 0)
-    with pytest.raises(Refused, match="members and others at once"):
+    with pytest.raises(Refused, match="cannot be both --members and --others"):
         MembersAttack.read(artefact.folder, same, same)
 
 
@@ -342,23 +347,23 @@ def test_the_worst_verdict_stands_for_all() -> None:
 # --- declared columns -----------------------------------------------------------------------------
 
 
-def test_every_level_of_a_guided_federation_is_rehearsed(tmp_path: Path) -> None:
+def test_every_level_of_a_guided_federation_is_audited(tmp_path: Path) -> None:
     config = write_guided(tmp_path)
     planned = find_subject(config)
     plan: Any = read_agreement(config).plan
     charged = {plan.events_of(name)[0] for name in plan.noise}
-    assert {each.event for each in planned.rehearsals} == charged
+    assert {each.event for each in planned.trials} == charged
     assert len(charged) == 2
     subject = find_subject(federate(read_job(config)).artefact.folder)
-    assert {each.event for each in subject.rehearsals} == charged
-    kinds = {type(a) for each in subject.rehearsals for a in each.arrangements(False)}
+    assert {each.event for each in subject.trials} == charged
+    kinds = {type(a) for each in subject.trials for a in each.arrangements(False)}
     assert kinds == {AttributeCanaries}
 
 
 def test_findings_overwrite_nothing_but_findings(config: Path, tmp_path: Path) -> None:
     subject = replace(find_subject(config), folder=tmp_path)
     (tmp_path / ASSESSMENT).write_text('{"by": "somebody else"}')
-    with pytest.raises(InvalidInput, match="something else than findings"):
+    with pytest.raises(InvalidInput, match="does not hold findings"):
         assess_subject(subject, seconds=SECONDS)
     assert "somebody else" in (tmp_path / ASSESSMENT).read_text()
     (tmp_path / ASSESSMENT).unlink()
@@ -395,7 +400,7 @@ def test_one_persons_page_says_what_an_attacker_found(own: Path, tmp_path: Path)
     done = assess_subject(find_subject(own / "artefact"), seconds=SECONDS)
     page = explained_page(tmp_path, *words)
     assert "What an attacker found" in page
-    assert f">{done.verdict.value.capitalize()}</b>" in page
+    assert f">{done.verdict.word.capitalize()}</b>" in page
     assert f"(Record {done.record} of the" in page
     assert " safe" not in page
     from typer.testing import CliRunner

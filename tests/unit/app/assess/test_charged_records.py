@@ -15,7 +15,7 @@ from tests.unit.app.workspace import examples as workspaces
 from tests.unit.recommenders.examples import DELTA, shop
 
 from voile.app.assess import find_subject, subjects
-from voile.app.assess.charged_records import charged_terms, one_row, rehearse_terms
+from voile.app.assess.subjects import charged_terms, one_row, terms_trial
 from voile.app.explain import (
     ReleaseService,
     RowsToExplain,
@@ -23,7 +23,7 @@ from voile.app.explain import (
     paid_synthetic_background,
 )
 from voile.app.recommend import TrainedRecommender, answer, save_recommender, train
-from voile.attacks.claims import UNCHARGED, charge_beside
+from voile.assess.claims import UNCHARGED, charge_beside
 from voile.pipelines.shapley_guided_noise.plan import GuidedTask
 from voile.pipelines.trusted_averaging import OverOwnRows
 from voile.privacy.events import Composed, Gaussian, PrivacyEvent, PureDp, Repeated, Zcdp
@@ -65,9 +65,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_what_a_workspace_paid_for_besides_is_rehearsed(house: Path) -> None:
+def test_what_a_workspace_paid_for_besides_is_audited(house: Path) -> None:
     subject = find_subject(house)
-    names = [each.name for each in subject.rehearsals]
+    names = [each.name for each in subject.trials]
     assert names[0] == "approval"
     assert sorted(names[1:]) == [
         "clusters of features (on record)",
@@ -75,17 +75,17 @@ def test_what_a_workspace_paid_for_besides_is_rehearsed(house: Path) -> None:
         "synthetic background (on record)",
     ]
     assert subject.left_out == ()
-    kinds = {type(each.event) for each in subject.rehearsals}
+    kinds = {type(each.event) for each in subject.trials}
     assert kinds == {Gaussian, Zcdp}
 
 
-def test_rehearsals_from_records_bet_against_what_was_charged(house: Path) -> None:
+def test_trials_from_records_bet_against_what_was_charged(house: Path) -> None:
     books = find_subject(house).books
     assert books is not None
     terms, unread = charged_terms(books)
     assert unread == ()
     for each in terms:
-        found = rehearse_terms(each)
+        found = terms_trial(each)
         assert found is not None
         assert found.event == each.event
         assert found.arrangements(False)
@@ -112,7 +112,7 @@ def workspaces_open(folder: Path) -> Any:
     return open_workspace(folder)
 
 
-def test_what_was_told_about_users_is_rehearsed(tmp_path: Path) -> None:
+def test_what_was_told_about_users_is_audited(tmp_path: Path) -> None:
     people = shop(800)
     with open_vault(tmp_path, "example.org/shop", signing=None) as vault:
         opened(vault, 6.0)
@@ -124,7 +124,7 @@ def test_what_was_told_about_users_is_rehearsed(tmp_path: Path) -> None:
         answer(service, trained, people, others(user=None, top=None, delta=DELTA))
     save_recommender(trained.moments, tmp_path / "recommender")
     subject = find_subject(tmp_path / "recommender")
-    assert [each.name for each in subject.rehearsals] == [
+    assert [each.name for each in subject.trials] == [
         "popularity of items",
         "Gram matrix of items",
         "top genre of the history (on record)",
@@ -132,7 +132,7 @@ def test_what_was_told_about_users_is_rehearsed(tmp_path: Path) -> None:
         "importance of genre of the history (on record)",
     ]
     assert subject.left_out == ()
-    assert subject.rehearsals[2].event == PureDp(0.5)
+    assert subject.trials[2].event == PureDp(0.5)
 
 
 def test_a_recommender_without_books_says_what_is_not_known(tmp_path: Path) -> None:

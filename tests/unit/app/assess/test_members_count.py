@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.assess import command
 from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_kinds import write_logistic
@@ -22,21 +23,20 @@ from voile.app.artefact_manifest import MANIFEST
 from voile.app.assess import MembersCounting, find_subject
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, open_node, read_agreement, read_job
-from voile.app.report import report_html
-from voile.attacks.findings import NOT_FOR_RELEASE
-from voile.attacks.members_count import (
+from voile.assess.findings import NOT_FOR_RELEASE
+from voile.assess.members_count import (
     MembersCount,
     OpenThreshold,
     PrivateMembersCount,
     count_event,
 )
-from voile.attacks.training_canaries import TrainingCanaries
+from voile.assess.training_canaries import TrainingCanaries
 from voile.cli.app import app
 from voile.core import array_file
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, read_history, write_history
-from voile.federation.files import write_arrays
+from voile.federation.stored_text import write_arrays
 from voile.pipelines.calibration import Calibration
 from voile.records.ledger import recent_charges
 from voile.records.ledger.event_text import event_text
@@ -121,7 +121,7 @@ def test_a_second_threshold_is_not_paid_for(study: Path) -> None:
     lines = (study / "held-out.csv").read_text().splitlines(keepends=True)
     (study / "held-out.csv").write_text("".join(lines[:40]))
     paid = charges(study)
-    with pytest.raises(BudgetExceeded, match=r"counted its members before.*fits 0 more times"):
+    with pytest.raises(BudgetExceeded, match=r"already counted its members.*fits 0 more times"):
         counting(study).release(caller="custodian")
     assert charges(study) == paid
     done = run(study, "--count-members", study / "nodes/city", "--others", study / "held-out.csv")
@@ -134,7 +134,7 @@ def test_an_agreement_that_reserves_nothing_has_no_count(tmp_path: Path) -> None
     agreement = read_agreement(config)
     assert agreement.reserved == ()
     folder = federate(read_job(config)).artefact.folder
-    with pytest.raises(Refused, match="reserves nothing"):
+    with pytest.raises(Refused, match="reserves no budget"):
         MembersCounting.read(folder, tmp_path / "nodes" / "city", tmp_path / "held-out.csv")
 
 
@@ -168,7 +168,7 @@ def test_the_model_is_that_of_the_same_account(study: Path) -> None:
     manifest = json.loads(path.read_text())
     manifest["settings"]["agreement"] = "0" * 64
     path.write_text(json.dumps(manifest))
-    with pytest.raises(Refused, match="was not charged with what"):
+    with pytest.raises(Refused, match="was not charged as"):
         counting(study)
     manifest["settings"]["agreement"] = read_agreement(study / "federation.toml").digest
     manifest["settings"]["members_count"] = 0.25
@@ -180,7 +180,7 @@ def test_the_model_is_that_of_the_same_account(study: Path) -> None:
 def test_rows_that_are_not_those_of_the_training_are_refused(study: Path) -> None:
     lines = (study / "city.csv").read_text().splitlines(keepends=True)
     (study / "city.csv").write_text("".join(lines[:-1]))
-    with pytest.raises(Refused, match="trained on 102 rows and has 101"):
+    with pytest.raises(Refused, match="trained on 102 rows and now has 101"):
         counting(study)
 
 
@@ -198,11 +198,11 @@ def test_a_party_that_has_counted_still_takes_part(study: Path) -> None:
         node.client.guard.before_joining()
 
 
-def test_what_is_reserved_is_rehearsed_and_told(study: Path) -> None:
+def test_what_is_reserved_is_audited_and_told(study: Path) -> None:
     artefact = study / "output" / "artefact"
     for subject in (find_subject(artefact), find_subject(study / "federation.toml")):
-        assert subject.rehearsals[-1].name == PrivateMembersCount.name
-        assert subject.rehearsals[-1].event == count_event(EPSILON, Relation.BLANK_ONE)
+        assert subject.trials[-1].name == PrivateMembersCount.name
+        assert subject.trials[-1].event == count_event(EPSILON, Relation.BLANK_ONE)
     from voile.app.artefact import load_artefact
 
     opened: Artefact = load_artefact(artefact)
@@ -322,7 +322,7 @@ def test_a_history_in_which_a_party_did_nothing_proves_nothing(study: Path) -> N
     rows = [replace(row, outcome=Outcome.VANISHED) for row in read_history(folder / HISTORY)]
     write_history(rows, folder / HISTORY)
     rewrite_manifest(folder, HISTORY)
-    with pytest.raises(Refused, match="was not charged with what"):
+    with pytest.raises(Refused, match="was not charged as"):
         counting(study)
 
 
@@ -347,7 +347,7 @@ def test_another_figure_of_that_name_is_not_overwritten(study: Path) -> None:
     found = counting(study)
     found.path.write_text("mine")
     paid = charges(study)
-    with pytest.raises(InvalidInput, match="holds something else"):
+    with pytest.raises(InvalidInput, match="exists and is not a count"):
         counting(study)
     assert (found.path.read_text(), charges(study)) == ("mine", paid)
 

@@ -18,7 +18,7 @@ from tests.unit.records.audit_log.examples import LOG_KEY, ORIGIN, WITNESS_KEYS,
 from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.budget.verification import Evidence, verify
-from voile.app.explain import Drawn, ReleaseService
+from voile.app.explain import NoisyAnswer, ReleaseService
 from voile.app.explain.charging import AccountQuestions, _record
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed, VoileError
 from voile.core.guarantee import ProtectedUnit
@@ -44,10 +44,9 @@ from voile.records.audit_log.merkle import EMPTY_ROOT
 from voile.records.audit_log.notes import Checkpoint, Note
 from voile.records.audit_log.witness import PART as WITNESS_PART
 from voile.records.checkpoints import Keeper, kept_checkpoint
-from voile.records.ledger import Adaptive, Alert, Children, Planned
-from voile.records.ledger.balances import Standing
-from voile.records.ledger.event_text import event_text
-from voile.records.ledger.sums import written
+from voile.records.ledger import AdaptiveSpending, Alert, Children, PlannedSpending
+from voile.records.ledger.balances import RunningTotals
+from voile.records.ledger.event_text import event_text, written
 from voile.records.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
 from voile.records.storage import Transaction, open_storage
 
@@ -95,7 +94,7 @@ class TestTheWalk:
     def test_the_same_question_draws_nothing_and_costs_nothing(self, house: House) -> None:
         first = house.answer()
 
-        def never() -> Drawn:
+        def never() -> NoisyAnswer:
             raise AssertionError("drawn again")
 
         again = house.service.answer_request(request("row 1", caller="grace"), never)
@@ -119,9 +118,9 @@ class TestTheWalk:
     def test_who_loses_a_race_gets_the_winners_answer(self, house: House) -> None:
         """Somebody else answers the question while this one is drawing."""
 
-        def overtaken() -> Drawn:
+        def overtaken() -> NoisyAnswer:
             house.service.answer_request(request(caller="grace"), drawn("the winner's noise"))
-            return Drawn(b"the loser's noise")
+            return NoisyAnswer(b"the loser's noise")
 
         answer = house.service.answer_request(request(), overtaken)
         assert (answer.content, answer.replayed) == (b"the winner's noise", True)
@@ -130,9 +129,9 @@ class TestTheWalk:
     def test_a_budget_used_up_while_drawing_refuses(self, house: House) -> None:
         """The second check: it fitted before the draw, and does not after it."""
 
-        def meanwhile() -> Drawn:
+        def meanwhile() -> NoisyAnswer:
             house.answer("other", event=Zcdp(0.02))
-            return Drawn(b"too late")
+            return NoisyAnswer(b"too late")
 
         with pytest.raises(BudgetExceeded):
             house.service.answer_request(request(event=Zcdp(0.02)), meanwhile)
@@ -144,7 +143,7 @@ class TestTheWalk:
         assert house.verify().verified
 
     def test_a_refusal_is_recorded_and_nothing_is_drawn(self, house: House) -> None:
-        def never() -> Drawn:
+        def never() -> NoisyAnswer:
             raise AssertionError("computed although it does not fit")
 
         with pytest.raises(BudgetExceeded) as caught:
@@ -166,7 +165,7 @@ class TestTheWalk:
         assert second.guarantees == guarantees_digest((promised,))
 
     def test_a_draw_that_fails_costs_nothing(self, house: House) -> None:
-        def broken() -> Drawn:
+        def broken() -> NoisyAnswer:
             raise OSError("the model server is gone")
 
         with pytest.raises(OSError, match="gone"):
@@ -181,7 +180,7 @@ class TestTheWalk:
         wrong = (guarantee(unit=ProtectedUnit.CLIENT),)
         with pytest.raises(Refused, match="is for the unit"):
             house.service.answer_request(request(guarantees=wrong), drawn("x"))
-        with pytest.raises(InvalidInput, match="without a guarantee"):
+        with pytest.raises(InvalidInput, match="needs a guarantee"):
             request(guarantees=())
         assert len(records(house)) == 1
 
@@ -251,12 +250,12 @@ class TestOpeningAndRenewing:
 def busy_house(place: str, folder: Path) -> House:
     """A tree of all kinds with charges, renewals and a plan."""
     house = House.create(place, folder)
-    house.open("clinic", epsilon=3.0, spending=Adaptive((8.0, 16.0)))
+    house.open("clinic", epsilon=3.0, spending=AdaptiveSpending((8.0, 16.0)))
     house.open("wards", parent="clinic", epsilon=3.0, children=Children.PARALLEL)
     house.open("north", parent="wards")
     house.open("south", parent="wards")
     plan = (Repeated(Gaussian(40.0), 3), Laplace(50.0))
-    house.open("study", parent="clinic", spending=Planned(plan))
+    house.open("study", parent="clinic", spending=PlannedSpending(plan))
     for number in range(6):
         house.answer(f"a{number}", account="north" if number % 2 else "south")
         house.answer(f"b{number}", account="clinic")
@@ -419,7 +418,7 @@ class TestVerify:
         def two_answers(t: Transaction) -> None:
             grants = [house.vault.ledger.charge(t, each.charges[0]) for each in asked]
             for each, grant in reversed(list(zip(asked, grants, strict=True))):
-                made = Drawn(b"noise")
+                made = NoisyAnswer(b"noise")
                 encoded = _record(house.vault, each.requests[0], each.asked[0], grant, made)
                 record = house.vault.log.append_encoded(t, encoded)
                 charged = grant.number, "clinic", "clinic", grant.time, record.number
@@ -488,7 +487,7 @@ class TestVerify:
         keeper = Keeper(RULES, kept_checkpoint(set_back.key))
         service = ReleaseService(replace(set_back.vault, log=keeper.knows(set_back.vault.log)))
 
-        def computed() -> Drawn:
+        def computed() -> NoisyAnswer:
             raise AssertionError("something was computed")
 
         for fresh in (False, True):
@@ -554,7 +553,7 @@ class TestVerify:
 def spoil_balance(t: Transaction) -> None:
     balance = t.get(BALANCES, "clinic")
     assert balance is not None
-    standing = Standing.unpack(balance.sums)
+    standing = RunningTotals.unpack(balance.sums)
     smaller = standing._replace(spent=tuple(each / 2 for each in standing.spent))
     t.replace(BALANCES, balance._replace(sums=smaller.pack()))
 
@@ -562,7 +561,7 @@ def spoil_balance(t: Transaction) -> None:
 def spoil_peak(t: Transaction) -> None:
     balance = t.get(BALANCES, "wards")
     assert balance is not None
-    standing = Standing.unpack(balance.sums)
+    standing = RunningTotals.unpack(balance.sums)
     t.replace(BALANCES, balance._replace(sums=standing._replace(peak=(0.0, 0.0)).pack()))
 
 
@@ -598,7 +597,7 @@ def spoil_both(t: Transaction) -> None:
     for name in ("clinic", "wards", "south"):
         balance = t.get(BALANCES, name)
         assert balance is not None
-        nothing = Standing.fresh((0.0, 0.0))
+        nothing = RunningTotals.fresh((0.0, 0.0))
         t.replace(BALANCES, balance._replace(sums=nothing.pack()))
 
 

@@ -53,8 +53,8 @@ def test_it_never_changes() -> None:
         ({"level": "deep"}, "level: expected one of 'summary', 'aggregate'"),
         ({"protect": "me"}, "protect: expected one of 'training'"),
         ({"epsilon": "much"}, "epsilon: "),
-        ({"epsilon": 1.0, "noise": 0.1}, "one of them, not both"),
-        ({"clusters": "groups.json"}, "for the level aggregate, not detailed"),
+        ({"epsilon": 1.0, "noise": 0.1}, "either epsilon or noise, not both"),
+        ({"clusters": "groups.json"}, "with the level aggregate only, not detailed"),
         ({"background_origin": "public"}, "leave it out"),
         (
             {"protect": "background", "background": "b.csv", "background_origin": "public"},
@@ -87,10 +87,10 @@ def test_protected_rows_are_not_their_own_background_whatever_stands_in_them(
         "background_origin": "public",
     }
     for data in (str(rows), str(link), f"{tmp_path}/./rows.csv"):
-        with pytest.raises(Refused, match="cannot be the background"):
+        with pytest.raises(Refused, match="cannot also be the background"):
             ExplanationSpec.read(said | {"data": data})
     spec = ExplanationSpec.read(said | {"data": "others.csv"})
-    with pytest.raises(Refused, match="cannot be the background"):
+    with pytest.raises(Refused, match="cannot also be the background"):
         spec.check_apart(str(link))  # rows that are named later
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from voile.app.calls import HANDLERS
 from voile.app.commands.explain import Explain
-from voile.app.commands.fields import Command, SetBy, field_extra
+from voile.app.commands.fields import Command, RenamedWarning, SetBy, field_extra
+from voile.app.commands.recommend import Audience
 from voile.core.errors import InvalidInput, Refused
 
 COMMANDS = list(HANDLERS)
@@ -61,7 +62,7 @@ def test_a_field_that_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize("named", ["patients.csv", "/etc/passwd", "-", "", Path("patients.csv")])
 def test_a_request_sends_rows_and_names_no_file(named: str | Path) -> None:
-    with pytest.raises(Refused, match="data: a request holds the rows themselves"):
+    with pytest.raises(Refused, match="data: send the rows themselves"):
         Explain.from_request({"data": named}, {"model": "release"})
 
 
@@ -81,3 +82,65 @@ def test_a_request_that_is_no_table_is_refused(body: Any) -> None:
 def test_a_request_shows_all_its_fields() -> None:
     with pytest.raises(Refused, match="cannot set caller"):
         Explain.from_request(Sly(data=[[1.0]], caller="eve"), {"model": "release"})
+
+
+FORMER = {
+    (kind, former, name)
+    for kind in COMMANDS
+    for name, field in kind.model_fields.items()
+    for former in field_extra(field).get("formerly", ())
+    if not former.startswith("--")
+}
+
+
+def test_these_names_were_others_before() -> None:
+    assert {(former, name) for _, former, name in FORMER} == {
+        ("output", "output_name"),
+        ("fresh", "redraw"),
+        ("to", "audience"),
+        ("by_what", "group_by"),
+    }
+
+
+@pytest.mark.parametrize(("kind", "former", "name"), sorted(FORMER, key=str))
+def test_a_former_name_is_read_as_the_new_one(kind: type[Command], former: str, name: str) -> None:
+    field = kind.model_fields[name]
+    value = True if field.annotation is bool else "others"
+    needed: dict[str, Any] = {
+        each: 1.0 if info.annotation is float else "x"
+        for each, info in kind.model_fields.items()
+        if info.is_required()
+    }
+    if "source" in needed:
+        needed["source"] = ["x"]
+    if "delta" in needed:
+        needed["delta"] = 0.1
+    now = kind(**needed, **{name: value})
+    with pytest.warns(RenamedWarning, match=f"^{former} is now called {name};"):
+        assert kind(**needed, **{former: value}) == now
+    with pytest.warns(RenamedWarning, match=f"^{former} is now called {name};"):
+        assert kind.read(needed | {former: value}) == now
+    with pytest.raises(InvalidInput, match=f"{former} is now called {name}: give {name} only"):
+        kind.read(needed | {former: value, name: value})
+
+
+def test_a_request_may_use_a_former_name() -> None:
+    now = Explain.from_request({"data": [[1.0]], "redraw": True}, {"model": "release"})
+    with pytest.warns(RenamedWarning, match="redraw"):
+        found = Explain.from_request({"data": [[1.0]], "fresh": True}, {"model": "release"})
+    assert found == now
+    with (
+        pytest.warns(RenamedWarning, match="redraw"),
+        pytest.raises(Refused, match="a request cannot set redraw"),
+    ):
+        Explain.from_request({"fresh": True}, {"model": "release", "redraw": False})
+
+
+def test_the_user_herself_is_an_audience() -> None:
+    with pytest.warns(RenamedWarning, match="'self'"):
+        assert Audience("herself") is Audience.SELF
+
+
+def test_an_error_shows_no_rows() -> None:
+    with pytest.raises(InvalidInput, match=r"model: expected a text, found dict$"):
+        Explain.read({"model": {"income": [71.5]}, "data": []})

@@ -12,7 +12,7 @@ from tests.protecting import explained_row_of
 from tests.unit.app.budget_examples import House
 from tests.unit.records.ledger.examples import DATASET
 
-from voile.app.explain import Explained, ReleaseService, RowsToExplain
+from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
@@ -125,15 +125,15 @@ class Asking:
 
     def __call__(
         self, rows: Any, *, identifiers: Any = None, population: str | None = None, **call: Any
-    ) -> Explained:
+    ) -> ReleasedExplanation:
         given = RowsToExplain(rows, identifiers, self.notes, population)
         said = {"caller": "explainer"} | self.asked | call
         return self.service.answer(self.release, given, payer=self.payer, **said)
 
-    def receipts(self, explained: Explained) -> Any:
+    def receipts(self, explained: ReleasedExplanation) -> Any:
         return self.service.receipts(explained)
 
-    def row_receipt(self, explained: Explained, row: int) -> Any:
+    def row_receipt(self, explained: ReleasedExplanation, row: int) -> Any:
         return self.service.row_receipt(explained, row)
 
     def preview(self, rows: int = 1) -> Any:

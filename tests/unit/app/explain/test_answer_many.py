@@ -27,8 +27,8 @@ from tests.unit.records.audit_log.examples import LOG_KEY
 from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.explain import (
-    Explained,
     ExplanationRequest,
+    ReleasedExplanation,
     ReleaseService,
     RowsToExplain,
 )
@@ -56,8 +56,8 @@ def asks(name: str | None, row: int = 0, caller: str = "ada", **changes: Any) ->
     return ExplanationRequest(rows=rows, caller=caller, **({"payer": "people"} | changes))
 
 
-def explained(outcome: object) -> Explained:
-    assert isinstance(outcome, Explained), outcome
+def explained(outcome: object) -> ReleasedExplanation:
+    assert isinstance(outcome, ReleasedExplanation), outcome
     return outcome
 
 
@@ -207,8 +207,15 @@ def test_a_refusal_touches_nobody_else_and_leaves_no_account_behind(house: House
             asks("last", caller="eve"),
         ],
     )
-    kinds = [Explained, BudgetExceeded, BudgetExceeded, InvalidInput, Refused, InvalidInput]
-    assert [type(each) for each in outcomes] == [*kinds, Explained]
+    kinds = [
+        ReleasedExplanation,
+        BudgetExceeded,
+        BudgetExceeded,
+        InvalidInput,
+        Refused,
+        InvalidInput,
+    ]
+    assert [type(each) for each in outcomes] == [*kinds, ReleasedExplanation]
     assert len(set(balances(house)) - before) == 2  # of "first" and of "last"
     told = records(house)
     assert sum(isinstance(each, BudgetOpenedRecord) for each in told) == len(before) + 2
@@ -224,7 +231,7 @@ def test_what_is_spent_within_a_batch_counts_for_the_rest_of_it(house: House) ->
     outcomes = house.service.answer_many(release, [*unnamed, asks("ada", 1)])
     refused = [each for each in outcomes if isinstance(each, BudgetExceeded)]
     assert 0 < len(refused) < len(outcomes)
-    assert isinstance(outcomes[0], Explained)
+    assert isinstance(outcomes[0], ReleasedExplanation)
     assert isinstance(outcomes[-1], BudgetExceeded)
     assert list(balances(house)) == ["people"]  # no account was opened for what was refused
     told = records(house)
@@ -356,6 +363,6 @@ def test_what_one_caller_writes_is_its_own_fault(house: House, wrong: dict[str, 
         clipped(), [asks("ada"), strange, asks("bob", 1)]
     )
     assert isinstance(refused, Exception)
-    assert isinstance(first, Explained)
-    assert isinstance(last, Explained)
+    assert isinstance(first, ReleasedExplanation)
+    assert isinstance(last, ReleasedExplanation)
     assert house.verify().verified

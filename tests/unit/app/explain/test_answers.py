@@ -31,15 +31,14 @@ from tests.unit.app.explain.examples import (
 from tests.unit.records.ledger.examples import DATASET
 
 from voile.app.explain import (
-    Explained,
     ExplanationInputs,
     ExplanationSpec,
+    ReleasedExplanation,
     ReleaseService,
     build_release,
     paid_clusters,
     paid_synthetic_background,
 )
-from voile.app.explain.free import CARRIED, NO_PROMISE, tree_of_call
 from voile.app.explain.per_record import account_of_record
 from voile.app.explain.questions import about_population
 from voile.app.explain.rows import (
@@ -49,13 +48,13 @@ from voile.app.explain.rows import (
     row_count,
     rows_digest,
 )
+from voile.app.explain.service import CARRIED, NO_PROMISE, _seed
 from voile.attribution import ExactShapley
 from voile.core.errors import (
     BudgetExceeded,
     InvalidInput,
     Refused,
     UnreadableFile,
-    VerificationFailed,
 )
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.core.row_note import KnownNote
@@ -65,12 +64,13 @@ from voile.records.audit_log import (
     PostProcessingRecord,
     RefusalRecord,
     ReleaseRecord,
+    RowTree,
     explanation_rows,
     guarantees_digest,
     verify_receipt,
     verify_row_receipt,
 )
-from voile.records.ledger import Children, NamedRecord, Planned, ReplayKey
+from voile.records.ledger import Children, NamedRecord, PlannedSpending, ReplayKey
 from voile.records.ledger.event_text import event_from
 from voile.records.ledger.tables import ENTRIES
 from voile.release import (
@@ -85,7 +85,7 @@ from voile.release import (
     declared_clusters,
     trained_on,
 )
-from voile.release.made_once import paid_artefact
+from voile.release.one_time import paid_artefact
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def house(tmp_path: Path) -> House:
     return house_in(tmp_path)
 
 
-def checked(house: House, explain: Asking, explained: Explained) -> None:
+def checked(house: House, explain: Asking, explained: ReleasedExplanation) -> None:
     """All receipts hold, question and answer included."""
     house.keep()
     assert house.verify().verified
@@ -159,10 +159,12 @@ def test_proofs_can_be_issued_later_from_record_key_and_explanation(house: House
     explained = explain(ROWS)
     record = records(house)[-1]
     assert isinstance(record, PostProcessingRecord)
-    again = tree_of_call(house.vault.key, record, explained.explanation)
+    seed = _seed(house.vault.key, record.call)
+    again = RowTree.from_rows(explanation_rows(explained.explanation), seed)
     assert again == explained.rows_tree
-    with pytest.raises(VerificationFailed, match="not the one"):
-        tree_of_call(house.vault.key, record, replace(explained.explanation, notes=()))
+    assert again.root == record.rows_root
+    changed = replace(explained.explanation, notes=())
+    assert RowTree.from_rows(explanation_rows(changed), seed).root != record.rows_root
 
 
 def test_two_free_calls_have_different_names_and_nonces(house: House) -> None:
@@ -228,7 +230,7 @@ def test_a_population_is_recognised_by_name_and_size_never_by_values(house: Hous
 def test_who_loses_the_race_for_public_rows_gets_the_answer_of_the_winner(house: House) -> None:
     clinic(house)
     explain = asking(house, about_rows(), "clinic")
-    won: list[Explained] = []
+    won: list[ReleasedExplanation] = []
 
     class Meanwhile(Costly):
         def draw(self, rows: object) -> object:  # type: ignore[override]
@@ -350,7 +352,7 @@ def test_a_record_whose_account_is_a_plan_is_recorded_as_it_was_charged(house: H
         relation=Relation.REPLACE_ONE,
         epsilon=20.0,
         delta=1e-5,
-        spending=Planned((event_from(event),)),
+        spending=PlannedSpending((event_from(event),)),
     )
     explain(ROWS[1:2], identifiers=["ada"])
     record = records(house)[-1]
@@ -384,7 +386,7 @@ def test_who_loses_the_race_for_the_budget_is_refused_on_record(house: House) ->
 def test_who_loses_the_race_for_one_question_gets_the_answer_of_the_winner(house: House) -> None:
     people(house, epsilon=1.05)
     explain = asking(house, clipped(), "people")
-    won: list[Explained] = []
+    won: list[ReleasedExplanation] = []
 
     class Meanwhile(Costly):
         def draw(self, rows: object) -> object:  # type: ignore[override]
@@ -452,12 +454,12 @@ def test_another_relation_is_refused(house: House) -> None:
         clipped().guarantees(1)[0], unit=ProtectedUnit.ROW, relation=Relation.REPLACE_ONE
     )
     release = Costly(clipped(), guarantees=lambda rows: (headline,))  # noqa: ARG005
-    check_refused(asking(house, release, "clinic"), Refused, "is for the relation 'blank one'")
+    check_refused(asking(house, release, "clinic"), Refused, "is for the relation 'zero-out'")
     assert release.drawn == 0
 
 
 def test_other_refusals(house: House) -> None:
-    with pytest.raises(Refused, match="which account pays"):
+    with pytest.raises(Refused, match="name the account that pays"):
         asking(house, clipped())(ROWS[:1])
     check_refused(asking(house, clipped(), "nowhere"), InvalidInput, "no account")
     people(house)
@@ -518,14 +520,14 @@ def test_long_names_and_plans_are_refused(house: House) -> None:
         children=Children.PARALLEL,
     )
     check_refused(asking(house, clipped(), "p" * 80), Refused, "too long")
-    plan = Planned((clipped().cost(1),))
+    plan = PlannedSpending((clipped().cost(1),))
     house.open(
         "plan",
         protected=explained_row_of("planned"),
         spending=plan,
     )
     planned = clipped(protected=explained_row_of("planned"))
-    check_refused(asking(house, planned, "plan"), Refused, "is a plan")
+    check_refused(asking(house, planned, "plan"), Refused, "has a fixed plan")
 
 
 # --- questions -----------------------------------------------------------------------------------
@@ -650,7 +652,7 @@ def test_only_what_a_ledger_keeps_under_a_charge_is_paid_for(house: House) -> No
     own = PrivateHistograms(table, SCHEMA, protected=paid.guarantee.protected, **wanted)
     assert np.array_equal(paid_artefact(own, paid.charge, house.service).rows, paid.rows)
     for name in ("anything", "clinic#99", "clinic#x", "", clusters.charge):
-        with pytest.raises(Refused, match=r"nobody was charged|paid for another event"):
+        with pytest.raises(Refused, match=r"no charge exists|paid for another event"):
             paid_artefact(own, name, house.service)
     cheaper = PrivateHistograms(
         table, SCHEMA, protected=paid.guarantee.protected, **(wanted | {"epsilon": 0.5})

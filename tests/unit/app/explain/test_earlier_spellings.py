@@ -29,12 +29,12 @@ from tests.unit.app.explain.examples import (
 from tests.unit.app.explain.test_per_record import of_two, top_one
 from tests.unit.records.ledger.examples import DATASET, KEY
 
-from voile.app.explain import Explained, ExplanationRequest, RowsToExplain, per_record
+from voile.app.explain import ExplanationRequest, ReleasedExplanation, RowsToExplain, per_record
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.identifiers import canonical_identifier, canonical_name
 from voile.records.audit_log import BudgetOpenedRecord, ReleaseRecord, verify_receipt
 from voile.records.ledger import NamedRecord, replay
-from voile.records.ledger.balances import Standing
+from voile.records.ledger.balances import RunningTotals
 
 WIDE, PLAIN = "\uff17", "7"
 """A full-width 7, and the one on most keyboards."""
@@ -119,7 +119,7 @@ def ask_as_before(house: House, epsilon: float, *names: object, release: Any = N
 def spent(house: House, name: str) -> tuple[float, ...]:
     account = house.vault.account("people")
     child = per_record.account_of_record(house.vault.key, account, NamedRecord(name, DATASET))
-    return Standing.unpack(balances(house)[child]).spent
+    return RunningTotals.unpack(balances(house)[child]).spent
 
 
 def times_until_refused(house: House, *names: str) -> int:
@@ -181,7 +181,7 @@ def test_callers_who_share_a_transaction_carry_over_once(house: House) -> None:
         ExplanationRequest(rows=rows, caller=name, payer="people") for name in ("eve", "bob")
     ]
     outcomes = house.service.answer_many(top_one(0.1), requests)
-    assert all(isinstance(each, Explained) for each in outcomes)
+    assert all(isinstance(each, ReleasedExplanation) for each in outcomes)
     for epsilon in (EPSILON, 0.1, 0.1):
         ask(house, epsilon, "somebody else", fresh=True)
     assert spent(house, PLAIN) == pytest.approx(spent(house, "somebody else"), rel=1e-12)

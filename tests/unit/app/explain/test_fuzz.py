@@ -32,7 +32,7 @@ from tests.unit.app.explain.examples import (
 )
 from tests.unit.records.ledger.examples import DATASET
 
-from voile.app.explain import Explained
+from voile.app.explain import ReleasedExplanation
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
 from voile.models import Box, wrap
@@ -48,7 +48,7 @@ from voile.release import (
     Release,
     TopFeaturesOfRow,
 )
-from voile.release.granular import PrivateInteractions
+from voile.release.levels import PrivateInteractions
 
 COMMON: dict[str, Any] = {"origins": (PUBLIC,)}
 NAMED: dict[str, Any] = {**COMMON, "model": "m", "name": "exact"}
@@ -147,7 +147,7 @@ def observed(
     return outcome, [str(each.message) for each in heard], log_of(house), balances(house)
 
 
-def outside(explained: Explained) -> object:
+def outside(explained: ReleasedExplanation) -> object:
     shown = explained.explanation
     notes = [note for note in shown.notes if not str(note).startswith("named in this order")]
     return (

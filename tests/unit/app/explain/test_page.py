@@ -34,4 +34,4 @@ def test_the_page_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 cli.main(command)
             assert left.value.code == 0, command
             ran += 1
-    assert ran == 14
+    assert ran == 15

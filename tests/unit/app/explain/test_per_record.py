@@ -30,11 +30,11 @@ from voile.app.explain.per_record import watched_records
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting.measures import plus
 from voile.records.audit_log import BudgetOpenedRecord, RefusalRecord
-from voile.records.ledger import Adaptive, NamedRecord, budget_report, remaining
-from voile.records.ledger.balances import Standing
+from voile.records.ledger import AdaptiveSpending, NamedRecord, budget_report, remaining
+from voile.records.ledger.balances import RunningTotals
 from voile.release import PUBLIC, TopFeaturesOfRow
 
-ORDER = Adaptive((40.0,))
+ORDER = AdaptiveSpending((40.0,))
 """Where pure epsilons are cheap: 1.4 fits into 2, twice 1.4 does not."""
 
 
@@ -122,8 +122,8 @@ def test_a_call_with_and_without_names_counts_both(house: House) -> None:
     people(house, epsilon=30.0)
     asking(house, clipped(), "people")(ROWS, identifiers=["ada", None, "bob"])
     asking(house, clipped(), "people")(ROWS[:1], identifiers=["bob"], fresh=True)
-    standing = Standing.unpack(balances(house)["people"])
-    below = [Standing.unpack(s).spent for name, s in balances(house).items() if "/" in name]
+    standing = RunningTotals.unpack(balances(house)["people"])
+    below = [RunningTotals.unpack(s).spent for name, s in balances(house).items() if "/" in name]
     assert standing.peak == max(below)
     assert standing.spent == plus(standing.direct, standing.peak)
     assert min(standing.direct) > 0

@@ -13,8 +13,8 @@ import pytest
 from tests.protecting import row_of
 
 from voile.app.budget.verification import Evidence, verify
+from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise, ServerBooks
-from voile.app.federate.rounds import PART as ROUNDS_PART
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Relation
 from voile.federation import Outcome, Participation, RoundReport
@@ -107,7 +107,7 @@ def test_books_are_found_again_with_their_account(tmp_path: Path) -> None:
             ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(1))
     with opened(tmp_path) as books, pytest.raises(BudgetExceeded):
         ClientBooks(books, "north", PROMISE, (EVENT, EVENT)).before_participation(asked(3))
-    with ExitStack() as stack, pytest.raises(InvalidInput, match="books of"):
+    with ExitStack() as stack, pytest.raises(InvalidInput, match="this folder belongs to"):
         stack.enter_context(open_vault(tmp_path, "south.example/log"))
 
 

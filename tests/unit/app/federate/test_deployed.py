@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from voile.app.federate import deployed
+from voile.app.federate import join
 from voile.app.federate.status import run_status
 from voile.app.testbed.testbed import invented
 from voile.core.errors import Refused
 from voile.federation.flower import AnswerTimes
-from voile.federation.flower.courier import Brought
+from voile.federation.flower.courier import CourierReply
 
 
 class SilentRun:
@@ -43,7 +43,7 @@ class SilentRun:
         self.pushed.append(sorted(messages))
         return {number: f"{number}, {len(self.pushed)}" for number in messages}
 
-    def pull(self, _ids: Iterable[str]) -> list[Brought]:
+    def pull(self, _ids: Iterable[str]) -> list[CourierReply]:
         self.looks += 1
         assert self.looks < 1000, "waits for ever"
         last = run_status(self.config).last
@@ -62,10 +62,10 @@ def test_without_a_deadline_a_run_asks_again_says_for_whom_it_waits_and_ends(
         given.append(AnswerTimes(*stated))
         return AnswerTimes(least=0.6)
 
-    monkeypatch.setattr(deployed, "SuperLinkRun", lambda *_: silent)
-    monkeypatch.setattr(deployed, "AnswerTimes", soon)
-    server = deployed.DeployedServer.read(made.federation)
-    with pytest.raises(Refused, match="not everybody takes part"):
+    monkeypatch.setattr(join, "SuperLinkRun", lambda *_: silent)
+    monkeypatch.setattr(join, "AnswerTimes", soon)
+    server = join.DeployedServer.read(made.federation)
+    with pytest.raises(Refused, match="not all parties take part"):
         server.federate(made.address, say=said.append)
     assert [each.deadline for each in given] == [600.0]
     assert silent.pushed == [[0, 1]] * 3

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 from tests.unit.app.federate.test_run import CHOSEN, CLINIC, write_csv
 
-from voile.app.federate.deployed import DeployedNode, DeployedServer, server_key
-from voile.app.federate.enrolling import enrol, server_key_line
-from voile.app.federate.node_files import NODE_LOG, node_status
+from voile.app.federate.join import (
+    NODE_LOG,
+    DeployedNode,
+    DeployedServer,
+    enrol,
+    node_status,
+    server_key,
+    server_key_line,
+)
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.responder import LAST_CONTACT, Event, NodeLog
 

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile.app.artefact import Artefact
 from voile.app.federate import Job, federate, read_job
-from voile.app.report import check_log, report_html
+from voile.app.report import check_log
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit
 from voile.datasets import read_protected_table, read_table

@@ -15,8 +15,8 @@ from tests.unit.app.federate.test_enrolling import machines
 from typer.testing import CliRunner
 
 from voile.app.calls import Context, handle
-from voile.app.commands.node import JoinFederation, MakeNodeKeys, ShowNodeStatus
-from voile.app.federate.deployed import DeployedNode
+from voile.app.commands.federate import JoinFederation, MakeNodeKeys, ShowNodeStatus
+from voile.app.federate.join import DeployedNode
 from voile.cli.app import app
 
 __all__ = ["machines"]

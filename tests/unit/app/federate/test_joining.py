@@ -20,7 +20,7 @@ from voile.app.report import check_log
 from voile.core.errors import InvalidInput, Refused, VerificationFailed, VoileError
 from voile.federation import Instruction, Joined, Joining, Node, Threads
 from voile.records.audit_log import BudgetOpenedRecord, ParticipationRecord, decode_record
-from voile.records.ledger import Account, Opening, Planned
+from voile.records.ledger import Account, Opening, PlannedSpending
 from voile.records.vault import Vault, open_vault
 
 
@@ -63,7 +63,7 @@ def open_unused(job: Job, name: str, epsilon: float) -> None:
         protected=job.agreement.protected,
         epsilon=epsilon,
         delta=1e-4,
-        spending=Planned(plan.participation_events),
+        spending=PlannedSpending(plan.participation_events),
     )
     with books_of(job, name) as books:
         open_budget(books.storage, books.ledger, books.log, opening, caller=name)
@@ -86,7 +86,7 @@ def test_what_the_books_of_one_party_refuse_costs_the_others_nothing(job: Job) -
     with books_of(job, "harbour") as books:
         open_budget(books.storage, books.ledger, books.log, full, caller="custodian")
     with pytest.raises(
-        Refused, match=r"not everybody takes part.* nothing was .* charged: 'harbour': .*'other'"
+        Refused, match=r"not all parties take part.* nothing was .* charged: 'harbour': .*'other'"
     ):
         federate(job)
     found = accounts(job)
@@ -176,7 +176,7 @@ def test_a_first_charge_that_is_refused_opens_nothing(job: Job) -> None:
         tasks = {stage.name: stage.task}
         louder = replace(node, client=replace(node.client, tasks=tasks))
         start = other.start(stage.name)
-        with pytest.raises(Refused, match="plan of"):
+        with pytest.raises(Refused, match="was opened for a fixed list"):
             louder.handle(Instruction(stage.name, 1, start, agreement=job.agreement.digest))
     assert accounts(job) == NOBODYS
     with books_of(job, "city") as books:

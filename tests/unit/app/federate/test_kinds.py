@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.federate.test_run import CHOSEN, CLINIC, write_files
 
 from voile import open_workspace
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.federate import Job, federate, read_job
 from voile.app.federate.kinds import GUIDED, KINDS
-from voile.app.report import check_log, report_html
+from voile.app.report import check_log
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit
-from voile.federation import Pipeline
+from voile.federation import CoordinateMedian, Pipeline, PlainRound
+from voile.federation.secure_aggregation import HonestButCurious
 
 
 def write_logistic(folder: Path) -> Path:
@@ -49,6 +53,54 @@ def test_a_declared_number_of_records_is_agreed_on_promised_and_told(tmp_path: P
             read_job(config)
 
 
+def with_aggregator(config: Path, name: str) -> Path:
+    config.write_text(
+        config.read_text().replace("[training]", f'[training]\naggregator = "{name}"')
+    )
+    return config
+
+
+def test_a_federation_chooses_its_aggregator(tmp_path: Path, job: Job) -> None:
+    agreement = read_job(with_aggregator(write_logistic(tmp_path), "median")).agreement
+    assert agreement.digest != replace(agreement, aggregator="mean").digest
+    assert {stage.protocol for stage in agreement.plan.stages} == {PlainRound(CoordinateMedian())}
+    assert agreement.plan.participation_events == job.agreement.plan.participation_events
+
+
+def test_the_chosen_aggregator_is_the_one_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, combined = CoordinateMedian.combine, []
+
+    def combine(self: CoordinateMedian, contributions: Any, memory: Any) -> Any:
+        combined.append(len(contributions))
+        return whole(self, contributions, memory)
+
+    monkeypatch.setattr(CoordinateMedian, "combine", combine)
+    job = read_job(with_aggregator(write_logistic(tmp_path), "median"))
+    assert federate(job).artefact.folder.is_dir()
+    assert set(combined) == {len(CHOSEN)}
+    assert len(combined) >= job.agreement.rounds
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("krum", "needs 5 parties"), ("average", "one of 'mean', 'adam'")]
+)
+def test_an_aggregator_that_does_not_fit_is_refused(tmp_path: Path, name: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        read_job(with_aggregator(write_logistic(tmp_path), name))
+
+
+def test_pipelines_that_weigh_updates_themselves_take_no_aggregator(job: Job) -> None:
+    agreement = job.agreement
+    with pytest.raises(InvalidInput, match="weighs updates itself"):
+        replace(agreement, pipeline="trusted", aggregator="median")
+    secret: Any = {"secure": HonestButCurious(1), "server_key": next(iter(agreement.keys.values()))}
+    with pytest.raises(InvalidInput, match="has to see single updates"):
+        replace(agreement, aggregator="median", **secret)
+    assert replace(agreement, aggregator="adam", **secret).aggregator == "adam"
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return read_job(write_logistic(tmp_path_factory.mktemp("logistic")))
@@ -70,7 +122,7 @@ def test_it_leaves_an_artefact_with_its_model_alone(artefact: Artefact) -> None:
     rows = CLINIC.reference[:3]
     np.testing.assert_allclose(again.model.predict(rows).sum(axis=1), 1, atol=1e-6)
     for refused in ("surrogate", "explainer"):
-        with pytest.raises(Refused, match="holds its model alone"):
+        with pytest.raises(Refused, match="holds a model only"):
             getattr(again, refused)
 
 

@@ -14,7 +14,7 @@ from tests.unit.app.federate.test_run import agreed, write_files
 from voile.app.federate import Job, read_job
 from voile.app.federate import preview as previewing
 from voile.app.federate.expectation import (
-    Attainable,
+    AttainableQuality,
     attainable,
     expected_of,
     noise_to_signal,
@@ -27,7 +27,7 @@ from voile.pipelines.tables import TableRecords
 CLINIC = clinic_federation(300, seed=6)
 PATIENTS = CLINIC.hospitals["city"]
 FLIPPED = np.random.default_rng(0).random(len(PATIENTS)) < 0.1
-OPEN = TableRecords.of(
+OPEN = TableRecords.from_dataset(
     replace(PATIENTS, labels=((PATIENTS.rows[:, 0] > 65) != FLIPPED).astype(np.float64))
 )
 """A task that a linear model learns well."""
@@ -46,13 +46,13 @@ def found(job: Job, **changes: Any) -> FederationPreview:
     return preview(changed.agreement, changed.server)
 
 
-def graves(job: Job, **changes: Any) -> list[str]:
-    return [each.text for each in found(job, **changes).grave]
+def blocking_warnings(job: Job, **changes: Any) -> list[str]:
+    return [each.text for each in found(job, **changes).blocking]
 
 
 def test_a_sound_plan_is_told_with_what_to_expect(job: Job) -> None:
     told = found(job)
-    assert told.grave == ()
+    assert told.blocking == ()
     accuracy, fidelity = told.expected
     assert accuracy.figure == "accuracy of the black box"
     assert fidelity.figure == "fidelity of the surrogate"
@@ -74,8 +74,8 @@ def test_what_is_reserved_for_a_count_is_said(job: Job) -> None:
 def test_nobody_is_advised_to_take_the_pipeline_that_is_there(job: Job) -> None:
     few = {"sizes": {"city": 20, "coast": 20, "harbour": 20}, "epsilon": 0.1}
     other = 'or pipeline = "logistic regression"'
-    assert any(other in each for each in graves(job, **few))
-    told = graves(job, **few, pipeline="logistic regression", hidden=None)
+    assert any(other in each for each in blocking_warnings(job, **few))
+    told = blocking_warnings(job, **few, pipeline="logistic regression", hidden=None)
     assert any("too much noise" in each for each in told)
     assert not any(other in each for each in told)
 
@@ -85,24 +85,24 @@ def test_nobody_is_advised_to_take_the_pipeline_that_is_there(job: Job) -> None:
     [
         ({"epsilon": 100.0}, "close to none"),
         ({"delta": 0.01}, "publishing each record with probability"),
-        ({"delta": 1e-3}, "no less than one over the 5000 rows"),
+        ({"delta": 1e-3}, "is not below one over the 5000 rows"),
         (
             {"sizes": {"city": 60, "coast": 60, "harbour": 60}, "epsilon": 0.3},
             "too much noise for this many rows",
         ),
     ],
 )
-def test_what_would_mean_nothing_is_grave(job: Job, changes: dict[str, Any], words: str) -> None:
-    assert any(words in text for text in graves(job, **changes))
+def test_what_would_mean_nothing_is_blocking(job: Job, changes: dict[str, Any], words: str) -> None:
+    assert any(words in text for text in blocking_warnings(job, **changes))
 
 
-def test_a_rare_answer_that_accuracy_cannot_see_is_grave(job: Job) -> None:
+def test_a_rare_answer_that_accuracy_cannot_see_is_blocking(job: Job) -> None:
     """There is little noise; but always saying the other answer is as good."""
     rare = (np.random.default_rng(3).random(len(OPEN)) < 0.02).astype(np.float64)
     rows = TableRecords(OPEN.schema, OPEN.rows, rare, OPEN.null)
-    (text,) = graves(replace(job, server=replace(job.server, held_out=rows)))
+    (text,) = blocking_warnings(replace(job, server=replace(job.server, held_out=rows)))
     assert text.startswith("the expected accuracy of the black box, 0.")
-    assert "of always saying the commonest answer: it may be no better" in text
+    assert "the result of always giving the most common answer" in text
 
 
 def test_a_wide_interval_is_said_and_stops_nobody(job: Job) -> None:
@@ -110,14 +110,14 @@ def test_a_wide_interval_is_said_and_stops_nobody(job: Job) -> None:
     small = agreed(job, sizes=dict.fromkeys(("city", "coast", "harbour"), 150), epsilon=1.0)
     few = replace(job.server, held_out=OPEN.only(np.arange(48)))
     found = preview(small.agreement, few)
-    said = [each for each in found.concerns if "commonest answer" in each.text]
+    said = [each for each in found.concerns if "most common answer" in each.text]
     (accuracy,) = [each for each in found.expected if each.kept is not None]
     assert found.attainable is not None
     assert accuracy.low <= found.attainable.majority < accuracy.middle - 0.01
-    assert [each.grave for each in said] == [False]
+    assert [each.blocking for each in said] == [False]
 
 
-def test_small_parties_and_few_open_rows_are_said_and_not_grave(job: Job) -> None:
+def test_small_parties_and_few_open_rows_are_said_and_not_blocking(job: Job) -> None:
     few = replace(job, server=replace(job.server, held_out=OPEN.only(np.arange(30))))
     told = found(few, sizes={"city": 5_000, "coast": 5_000, "harbour": 40})
     texts = [str(each) for each in told.concerns]
@@ -127,10 +127,10 @@ def test_small_parties_and_few_open_rows_are_said_and_not_grave(job: Job) -> Non
     assert wide.high - wide.low > narrow.high - narrow.low
 
 
-def test_held_out_rows_of_one_class_are_grave(job: Job) -> None:
+def test_held_out_rows_of_one_class_are_blocking(job: Job) -> None:
     same = OPEN.only(np.flatnonzero(OPEN.labels == 0))
     told = found(replace(job, server=replace(job.server, held_out=same)))
-    assert any("the same label" in each.text for each in told.grave)
+    assert any("the same label" in each.text for each in told.blocking)
 
 
 def test_open_rows_are_learned_from_without_noise() -> None:
@@ -158,7 +158,7 @@ def test_noise_falls_with_rows_parties_and_epsilon(job: Job) -> None:
 
 
 def test_more_noise_leaves_less_and_any_noise_is_in_the_table() -> None:
-    task = Attainable(rows=1_000, majority=0.6, accuracy=0.9)
+    task = AttainableQuality(rows=1_000, majority=0.6, accuracy=0.9)
     for pipeline, stages in studied().items():
         for stage, lines in stages.items():
             levels = [line.up_to for line in lines]

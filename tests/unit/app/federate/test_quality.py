@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from voile.app.alarms import alarms
-from voile.app.federate.quality import quality_figures
+from voile.app.federate.results import quality_figures
 from voile.app.federate.stability import _invented, stability_figures
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Label, Numbers, Schema
@@ -21,7 +21,7 @@ from voile.pipelines.objectives import BLACK_BOX, SURROGATE
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 
 CLINIC = clinic_federation(400, seed=4)
-ROWS = TableRecords.of(CLINIC.together())
+ROWS = TableRecords.from_dataset(CLINIC.together())
 DRAW = np.random.default_rng(2)
 
 
@@ -189,7 +189,7 @@ def model() -> NetworkModel:
         name: array + draw.normal(0, 0.5, array.shape).astype(array.dtype)
         for name, array in plan.start(plan.stages[0].name).items()
     }
-    return NetworkModel.of(CLINIC.schema, OutputHead.of_label(CLINIC.schema), arrays)
+    return NetworkModel.from_arrays(CLINIC.schema, OutputHead.of_label(CLINIC.schema), arrays)
 
 
 def test_more_noise_makes_explanations_less_stable() -> None:

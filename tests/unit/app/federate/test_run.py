@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.protecting import row_of
+from tests.support.pages import report_html
 
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.artefact_manifest import MANIFEST
@@ -22,11 +23,11 @@ from voile.app.federate import Job, Party, federate, open_node, origin_of, read_
 from voile.app.federate import run as workflow
 from voile.app.federate.books import ClientBooks, ServerBooks
 from voile.app.federate.logs import checked_log
-from voile.app.federate.party import held
+from voile.app.federate.party import run_lock
 from voile.app.federate.run import run_server
 from voile.app.federate.starting import split
 from voile.app.public_example import EXAMPLE
-from voile.app.report import check_log, importance, report_html, write_report
+from voile.app.report import check_log, importance, write_report
 from voile.attribution import FastShap
 from voile.core.description import Uncertainty
 from voile.core.errors import (
@@ -181,7 +182,7 @@ def test_every_log_is_signed_and_a_changed_one_is_noticed(
     path = copy.log_folder("city") / "records.jsonl"
     path.write_bytes(path.read_bytes().replace(b"surrogate", b"black box", 1))
     assert check_log(copy, "city").failed is not None
-    with pytest.raises(VerificationFailed, match="changed or lost"):
+    with pytest.raises(VerificationFailed, match="was changed or deleted"):
         load_artefact(copy.folder)
 
 
@@ -219,7 +220,7 @@ def test_no_time_and_no_row_is_in_the_artefact(artefact: Artefact) -> None:
 def test_damage_is_noticed_and_newer_versions_are_refused(
     artefact: Artefact, tmp_path: Path
 ) -> None:
-    with pytest.raises(UnreadableFile, match="no artefact"):
+    with pytest.raises(UnreadableFile, match="not a finished artefact"):
         load_artefact(tmp_path)
     head = json.loads((artefact.folder / MANIFEST).read_text())
     for change, message in (
@@ -252,13 +253,13 @@ def test_only_files_of_the_format_are_read_and_none_through_a_link(
     assert load_artefact(copy).guarantees == artefact.guarantees
     (copy / "schema.toml").rename(tmp_path / "schema.toml")
     (copy / "schema.toml").symlink_to(tmp_path / "schema.toml")
-    with pytest.raises(UnreadableFile, match="a link, expected the file itself"):
+    with pytest.raises(UnreadableFile, match="expected a file, found a link"):
         load_artefact(copy)
     (copy / "schema.toml").unlink()
     (tmp_path / "schema.toml").rename(copy / "schema.toml")
     (copy / "logs").rename(tmp_path / "logs")
     (copy / "logs").symlink_to(tmp_path / "logs")
-    with pytest.raises(UnreadableFile, match="a link, expected the file itself"):
+    with pytest.raises(UnreadableFile, match="expected a file, found a link"):
         load_artefact(copy)
 
 
@@ -360,7 +361,7 @@ def test_a_complete_run_changes_nobodys_explanations(artefact: Artefact) -> None
 
 def test_rows_that_no_run_has_written_are_not_overwritten(job: Job, tmp_path: Path) -> None:
     (tmp_path / EXAMPLE).write_text("mine")
-    with pytest.raises(InvalidInput, match="not of this run"):
+    with pytest.raises(InvalidInput, match="not from this run"):
         federate(replace(job, server=replace(job.server, folder=tmp_path)))
     assert [path.name for path in tmp_path.iterdir()] == [EXAMPLE]
 
@@ -465,7 +466,7 @@ def test_only_public_facts_about_files_can_be_wrong(tmp_path: Path) -> None:
         city.write_bytes(b"\n".join([lines[0].encode(), damage, *others]) + b"\n")
         assert np.array_equal(party(read_job(config), "city").records.rows[1:], whole[1:])
     city.write_text("\n".join(lines[:-1]) + "\n")
-    with pytest.raises(Refused, match="has declared 102 rows and has 101: it takes no part"):
+    with pytest.raises(Refused, match="declared 102 rows but has 101, so it does not take part"):
         federate(read_job(config))
     city.write_text(text.replace("age,", "years,", 1))
     with pytest.raises(InvalidInput, match="columns that are not there: 'age'"):
@@ -533,8 +534,8 @@ def test_a_node_takes_no_part_in_what_it_did_not_agree_to(job: Job) -> None:
     for changed, accepts, message in (
         (agreed(job, epsilon=9.0), city.accepts, r"accepts at most \(ε = 3, δ = 0\.0001\)"),
         (agreed(job, delta=1e-3), city.accepts, "accepts at most"),
-        (job, replace(city.accepts, agreement="0" * 64), "has accepted the agreement 0000"),
-        (agreed(job, keys=other_key), city.accepts, "these are the books of"),
+        (job, replace(city.accepts, agreement="0" * 64), "accepted the agreement 0000"),
+        (agreed(job, keys=other_key), city.accepts, "this folder belongs to"),
     ):
         with (
             pytest.raises(VoileError, match=message),
@@ -542,7 +543,7 @@ def test_a_node_takes_no_part_in_what_it_did_not_agree_to(job: Job) -> None:
         ):
             raise AssertionError("it takes part")
     stranger = replace(city, name="stranger")
-    with pytest.raises(Refused, match="is no party"), open_node(stranger, job.agreement):
+    with pytest.raises(Refused, match="is not a party"), open_node(stranger, job.agreement):
         raise AssertionError("it takes part")
 
 
@@ -601,12 +602,12 @@ def test_a_log_of_another_or_without_a_charge_is_not_shown(job: Job, artefact: A
 
     rows = [row for row in artefact.history if row.client == "city"]
     foreign = Closed("city", job.agreement.digest, files_of("coast"))
-    with pytest.raises(Refused, match="another key than was agreed on"):
+    with pytest.raises(Refused, match="not signed with the agreed key"):
         checked_log("city", foreign, job.agreement, rows)
     own = Closed("city", job.agreement.digest, files_of("city"))
     with pytest.raises(Refused, match="holds no charge for it"):
         checked_log("city", own, job.agreement, [replace(rows[0], round=4)])
-    with pytest.raises(Refused, match="something else than its log"):
+    with pytest.raises(Refused, match="did not answer with its log"):
         checked_log("city", replace(own, client="coast"), job.agreement, rows)
 
 
@@ -617,7 +618,7 @@ def test_the_server_opens_nobodys_books(job: Job, tmp_path: Path) -> None:
     with ExitStack() as stack:
         nodes = [stack.enter_context(open_node(each, job.agreement)) for each in job.parties]
         silent = [replace(node, signed_log=refusing) for node in nodes]
-        with pytest.raises(Refused, match=r"has not handed over its log: refused .*not today"):
+        with pytest.raises(Refused, match=r"has not sent its log: refused .*not today"):
             run_server(job.agreement, server, Threads(silent), say=said.append)
         done = run_server(job.agreement, server, Threads(nodes), say=said.append)
     assert check_log(done.artefact, "city").failed is None
@@ -760,7 +761,7 @@ def test_two_runs_at_once_do_not_share_a_folder(tmp_path: Path) -> None:
     busy = "another run of a federation is using this folder"
     with open_node(party(job, "city"), job.agreement), pytest.raises(StorageBusy, match=busy):
         federate(job)
-    with held(job.server.folder), pytest.raises(StorageBusy, match=busy):
+    with run_lock(job.server.folder), pytest.raises(StorageBusy, match=busy):
         federate(job)
     assert set(charges(job).values()) == {0}
 

@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.pages import report_html
 from tests.unit.app.federate.test_run import CHOSEN, write_files
 
 from voile.app.artefact import Artefact
 from voile.app.federate import Job, federate, open_node, read_agreement, read_job
 from voile.app.federate.run import run_server
-from voile.app.report import report_html
 from voile.app.shown_rounds import contradictions
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.federation import Advertised, AnnouncedRound, Closed, Joined, Outcome, SecureSum, Threads
-from voile.records.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
-from voile.secure_aggregation import (
+from voile.federation.secure_aggregation import (
     ActiveServer,
     HonestButCurious,
     SignedMessage,
     Sparse,
 )
+from voile.records.audit_log import RoundShownRecord, SigningKey, canonical_bytes, decode_record
 
 SECURE = "# secure = true  "
 

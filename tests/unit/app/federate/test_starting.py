@@ -94,7 +94,7 @@ def test_a_federation_is_called_after_its_folder_or_as_somebody_says(tmp_path: P
 def test_parties_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     files = [csv(tmp_path / "a.csv"), csv(tmp_path / "other" / "a.csv")]
-    with pytest.raises(InvalidInput, match="need other names"):
+    with pytest.raises(InvalidInput, match="need different names"):
         start_federation(files, tmp_path)
     assert not (tmp_path / "nodes").exists()
 

@@ -10,10 +10,10 @@ from tests.unit.app.federate.test_run import write_files
 
 from voile import cli
 from voile.app.federate import federate, read_job
-from voile.app.federate.party import LOCK, held
+from voile.app.federate.party import LOCK, run_lock
 from voile.app.federate.status import STATUS, STOP, RunWatch, run_status, stop_run
 from voile.core.errors import InvalidInput, UnreadableFile
-from voile.federation import HistoryRow, Outcome, Seen
+from voile.federation import HistoryRow, Outcome, ProgressEvent
 from voile.federation.progress import NoProgress
 
 SINCE = 1_800_000_000.0
@@ -32,8 +32,8 @@ def folder(config: Path) -> Path:
     return found
 
 
-def seen(answered: int, *, done: bool = False) -> Seen:
-    return Seen("model", 2, 3, 3, answered, done, ())
+def seen(answered: int, *, done: bool = False) -> ProgressEvent:
+    return ProgressEvent("model", 2, 3, 3, answered, done, ())
 
 
 def command(*words: str) -> int:
@@ -43,9 +43,9 @@ def command(*words: str) -> int:
 
 
 def test_a_run_is_stopped_shown_and_goes_on(config: Path) -> None:
-    job, asked, later = read_job(config), list[Seen](), list[Seen]()
+    job, asked, later = read_job(config), list[ProgressEvent](), list[ProgressEvent]()
 
-    def stop_in_round_two(now: Seen) -> None:
+    def stop_in_round_two(now: ProgressEvent) -> None:
         if now.round == 2:
             asked.append(now)
             assert run_status(config).running
@@ -76,7 +76,7 @@ def test_a_status_before_the_first_run_writes_nothing(config: Path, folder: Path
 
 def test_the_status_says_for_whom_a_run_waits_while_it_runs(config: Path, folder: Path) -> None:
     watch = RunWatch(folder, NoProgress())
-    with held(folder):
+    with run_lock(folder):
         watch.begin()
         watch(seen(3, done=True))
         watch._written = 0.0
@@ -95,7 +95,7 @@ def test_who_was_given_up_has_not_answered(config: Path, folder: Path) -> None:
     assert run_status(config).lines[2].endswith("2 of 3 parties have answered or were given up")
     gone = HistoryRow("model", 2, "city", Outcome.VANISHED, "", 0.0)
     earlier = HistoryRow("model", 1, "coast", Outcome.LATE, "", 0.0)
-    watch(Seen("model", 2, 3, 3, 3, True, (earlier, gone)))
+    watch(ProgressEvent("model", 2, 3, 3, 3, True, (earlier, gone)))
     assert run_status(config).lines[2].endswith("2 of 3 parties have answered (city: no answer)")
 
 
@@ -138,7 +138,7 @@ def test_a_damaged_status_is_named_and_does_not_keep_a_run_from_starting(
 
 
 def test_where_nothing_runs_nothing_is_stopped(config: Path, folder: Path) -> None:
-    with pytest.raises(InvalidInput, match="no run of a federation"):
+    with pytest.raises(InvalidInput, match="no federation is running here"):
         stop_run(config)
     assert not (folder / STOP).exists()
 
@@ -154,7 +154,7 @@ def test_the_command_shows_and_stops(
     assert command("federate", str(config), "--status") == 0
     assert "round 2 of 3: 1 of 3 parties" in capsys.readouterr().out
     assert command("federate", str(config), "--stop") == 2
-    assert "no run of a federation" in capsys.readouterr().err
+    assert "no federation is running here" in capsys.readouterr().err
     assert command("federate", str(config), "--status", "--stop") == 2
     assert "choose one of" in capsys.readouterr().err
     monkeypatch.setattr("voile.app.federations.stop_run", lambda _: True)

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.pages import exact_trust_html, report_html
 from tests.unit.app.federate.test_run import CHOSEN, CLINIC, write_files
 from tests.unit.pipelines.trusted_parties import planned, trained
 
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.federate import ExactTrustLog, Job, federate, read_job
 from voile.app.federate.kinds import KINDS
-from voile.app.report import check_log, exact_trust_html, report_html, write_exact_trust
+from voile.app.report import check_log, write_exact_trust
 from voile.core.errors import InvalidInput
 from voile.federation.arrays import digest_of_arrays
 from voile.pipelines.tables import TableRecords
@@ -174,7 +175,9 @@ def test_a_third_party_computes_weights_and_rewards_again_from_the_log(
     assert checked, "no round counted"
     plan: Any = job.agreement.plan
     ready: Any
-    ready, _ = KINDS["trusted"].prepared(plan, TableRecords.of(CLINIC.hospitals["mountain"]))
+    ready, _ = KINDS["trusted"].prepared(
+        plan, TableRecords.from_dataset(CLINIC.hospitals["mountain"])
+    )
     about = checked[-1]
     assert about.public_rows.hex() == digest_of_arrays(ready.public.given)
     assert (about.rows, about.steps) == (len(ready.public.rows), plan.training.steps)

@@ -12,21 +12,22 @@ import pytest
 from tests.unit.app.recommend.test_training import TERMS, opened
 from tests.unit.recommenders.examples import DELTA, shop
 
-from voile.app.explain import Explained, ReleaseService
+from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.recommend import (
     SCORES,
+    Audience,
     ProfileLevel,
     RecommendationSpec,
-    Toward,
     TrainedRecommender,
     answer,
-    asking,
+    handler,
     preview,
     train,
-    write_page,
 )
+from voile.app.recommend.handler import RecommendationPage
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import Adversary
+from voile.core.rendering import render_html
 from voile.recommenders.explaining import label_clusters
 from voile.records.vault import open_vault
 
@@ -53,7 +54,7 @@ def others(**changes: Any) -> RecommendationSpec:
     given: dict[str, Any] = {
         "caller": "a friend",
         "user": "5",
-        "toward": Toward.OTHERS,
+        "toward": Audience.OTHERS,
         "by": "genre",
         "account": "users",
         "epsilon": 0.5,
@@ -145,7 +146,7 @@ def test_importance_over_all_users_is_charged_to_the_account(
 def test_other_groups_are_another_question(
     service: ReleaseService, trained: TrainedRecommender, user: str | None
 ) -> None:
-    def told(groups: dict[str, tuple[str, ...]]) -> Explained:
+    def told(groups: dict[str, tuple[str, ...]]) -> ReleasedExplanation:
         level = {"level": ProfileLevel.SUMMARY, "groups": groups}
         spec = others(user=user, top=None, delta=1e-7, **level)
         return answer(service, trained, SHOP, spec)
@@ -192,12 +193,12 @@ def test_labels_that_stand_together_are_clustered() -> None:
     ("changes", "error", "said"),
     [
         ({"by": "items"}, Refused, "names her history"),
-        ({"by": SCORES}, Refused, "not told to others"),
-        ({"account": None}, InvalidInput, "which account pays"),
-        ({"epsilon": None}, InvalidInput, "which account pays"),
+        ({"by": SCORES}, Refused, "not shown to others"),
+        ({"account": None}, InvalidInput, "name the account that pays"),
+        ({"epsilon": None}, InvalidInput, "name the account that pays"),
         ({"delta": 1e-7}, InvalidInput, "leave out delta"),
         ({"top": None}, InvalidInput, "needs a delta"),
-        ({"user": None}, InvalidInput, "named for one user"),
+        ({"user": None}, InvalidInput, "--top is for one user"),
         ({"level": "summary"}, InvalidInput, "groups of labels are declared"),
         ({"level": "everything"}, InvalidInput, "level must be one of"),
         ({"toward": "everybody"}, InvalidInput, "toward must be one of"),
@@ -215,7 +216,7 @@ def test_nothing_is_paid_for_what_is_free() -> None:
     for changes in ({"account": "users"}, {"epsilon": 1.0}, {"top": 1}, {"delta": 1e-6}):
         with pytest.raises(InvalidInput, match="costs nothing"):
             herself(**changes)
-    with pytest.raises(InvalidInput, match="who she is"):
+    with pytest.raises(InvalidInput, match="name the user"):
         herself(user=None)
 
 
@@ -228,7 +229,7 @@ def test_moments_that_these_books_did_not_pay_for_are_refused(
 ) -> None:
     with open_vault(tmp_path / "other", "example.org/other", signing=None) as vault:
         opened(vault, 6.0)
-        with pytest.raises(Refused, match="did not pay for the moments"):
+        with pytest.raises(Refused, match="did not pay for this recommender"):
             answer(ReleaseService(vault), trained, SHOP, spec)
     moments = trained.moments
     changed = replace(moments.popularity, values=moments.popularity.values + 1)
@@ -239,7 +240,7 @@ def test_moments_that_these_books_did_not_pay_for_are_refused(
         replace(moments, popularity=nowhere),
         replace(moments, budget=quieter),
     ):
-        with pytest.raises(Refused, match="did not pay for the moments"):
+        with pytest.raises(Refused, match="did not pay for this recommender"):
             answer(service, TrainedRecommender(forged), SHOP, spec)
 
 
@@ -263,7 +264,7 @@ def test_a_guarantee_is_what_follows_from_the_books(
     """An artefact is not signed: what it says of itself would be signed into the log."""
     moments = trained.moments
     forged = replace(moments, guarantee=replace(moments.guarantee, **changes))
-    with pytest.raises(Refused, match="on the terms that it states"):
+    with pytest.raises(Refused, match="on the terms it states"):
         answer(service, TrainedRecommender(forged), SHOP, spec)
 
 
@@ -271,7 +272,7 @@ def test_an_account_that_did_not_pay_for_the_moments_pays_for_no_answer(
     service: ReleaseService, trained: TrainedRecommender
 ) -> None:
     opened(service.vault, 6.0, name="another", protected=replace_dataset("shop 2027"))
-    with pytest.raises(Refused, match="did not pay for the moments"):
+    with pytest.raises(Refused, match="did not pay for this recommender"):
         answer(service, trained, SHOP, others(account="another"))
 
 
@@ -288,7 +289,7 @@ def test_accounts_below_the_one_that_paid_do_not_share_out_one_user(
     for name in ("users/a", "users/b"):
         opened(service.vault, 6.0, name=name, parent="users")
         for spec in (others(account=name), others(account=name, user=None, top=None, delta=1e-7)):
-            with pytest.raises(Refused, match="charged to 'users', the account that paid"):
+            with pytest.raises(Refused, match="charged to 'users', which did"):
                 answer(service, trained, SHOP, spec)
 
 
@@ -300,18 +301,18 @@ def test_popularity_alone_has_no_reasons(tmp_path: Path) -> None:
         terms = replace(TERMS, epsilon=1.0, delta=DELTA)
         trained = TrainedRecommender(train(service, small, terms))
         assert answer(service, trained, small, herself(by=SCORES)).explanation.shape[2] == 10
-        with pytest.raises(InvalidInput, match="knows popularity alone"):
+        with pytest.raises(InvalidInput, match="learned popularity only"):
             answer(service, trained, small, herself())
 
 
 def test_a_page_is_for_one_user_and_asks_nobody_else(
-    service: ReleaseService, trained: TrainedRecommender, tmp_path: Path
+    service: ReleaseService, trained: TrainedRecommender
 ) -> None:
     explained = answer(service, trained, SHOP, herself()).explanation
     odd = replace(
         explained, output_names=("<script>alert(1)</script>", *explained.output_names[1:])
     )
-    page = write_page(odd, tmp_path / "page.html").read_text()
+    page = render_html(RecommendationPage(odd))
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert "default-src 'none'" in page
@@ -327,11 +328,11 @@ def test_books_are_asked_once_for_each_opening(
 ) -> None:
     answer(service, trained, SHOP, herself(by=SCORES))
     with monkeypatch.context() as patched:
-        patched.setattr(asking, "_payer", lambda *_: pytest.fail("looked up again"))
+        patched.setattr(handler, "_payer", lambda *_: pytest.fail("looked up again"))
         answer(service, trained, SHOP, herself(by=SCORES))
     with open_vault(tmp_path / "other", "example.org/other", signing=None) as vault:
         opened(vault, 6.0)
-        with pytest.raises(Refused, match="did not pay for the moments"):
+        with pytest.raises(Refused, match="did not pay for this recommender"):
             answer(ReleaseService(vault), trained, SHOP, herself(by=SCORES))
 
 
@@ -339,17 +340,17 @@ def test_a_free_release_is_built_once_for_each_way_to_ask(
     service: ReleaseService, trained: TrainedRecommender
 ) -> None:
     one = herself(by="genre")
-    built = asking.build(service, trained, SHOP, one)
-    assert asking.build(service, trained, SHOP, replace(one, user="7")) is built
+    built = handler.build(service, trained, SHOP, one)
+    assert handler.build(service, trained, SHOP, replace(one, user="7")) is built
     groups = {"both": ("Comedy", "Drama")}
     for other in (replace(one, count=3), replace(one, by="period"), replace(one, groups=groups)):
-        assert asking.build(service, trained, SHOP, other) is not built
+        assert handler.build(service, trained, SHOP, other) is not built
     first, second = (
         answer(service, trained, SHOP, replace(one, user=user)).explanation for user in ("5", "6")
     )
     assert not np.array_equal(first.values, second.values)
     for count in range(1, 200):
-        asking.build(service, trained, SHOP, replace(one, count=count))
+        handler.build(service, trained, SHOP, replace(one, count=count))
     assert len(trained.free) <= 64
 
 
@@ -360,7 +361,7 @@ def test_another_catalogue_than_the_one_on_record_is_refused(
     moments = trained.moments
     titles = (*moments.catalogue.titles[1:], moments.catalogue.titles[0])
     other = replace(moments, catalogue=replace(moments.catalogue, titles=titles))
-    with pytest.raises(Refused, match="did not pay for the moments"):
+    with pytest.raises(Refused, match="did not pay for this recommender"):
         answer(service, TrainedRecommender(other), SHOP, herself())
 
 

@@ -23,8 +23,8 @@ from voile.app.recommend import (
     load_recommender,
     preview_training,
     save_recommender,
-    train,
 )
+from voile.app.recommend import train as train_any
 from voile.core.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -33,13 +33,24 @@ from voile.core.errors import (
     VerificationFailed,
 )
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
-from voile.recommenders import PopularityRecommender, PrivateGram, PrivatePopularity
+from voile.recommenders import (
+    ItemMoments,
+    PopularityRecommender,
+    PrivateGram,
+    PrivatePopularity,
+)
 from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record
-from voile.records.ledger import Children, Opening, Planned
+from voile.records.ledger import Children, Opening, PlannedSpending
 from voile.records.vault import Vault, open_vault
 
 SHOP = shop(800)
 TERMS = TrainingTerms(account="users", epsilon=3.0, delta=DELTA)
+
+
+def train(*given: Any, **settings: Any) -> ItemMoments:
+    found = train_any(*given, **settings)
+    assert isinstance(found, ItemMoments)
+    return found
 
 
 def opened(vault: Vault, epsilon: float = 3.0, **changes: Any) -> None:
@@ -102,7 +113,7 @@ def test_broken_off_between_the_releases_it_goes_on_without_paying_twice(
             train(service, SHOP, TERMS)
     assert len(records(service, ReleaseRecord)) == 1
     said = preview_training(service, SHOP, TERMS).remarks[-1]
-    assert said.startswith("popularity was paid for before; what is left fits: takes ")
+    assert said.startswith("popularity was paid for before; what is left fits: uses ")
     before = records_so_far(service)
     made = train(service, SHOP, TERMS)
     assert charged_since(service, ("users#1", "users#2"), before) == ("users#2",)
@@ -174,8 +185,8 @@ def test_new_moments_are_paid_for_again(service: ReleaseService) -> None:
 def test_a_plan_is_composed_exactly_and_needs_less_noise(service: ReleaseService) -> None:
     spent = budget(SHOP, 3.0)
     events = (spent.popularity_noise.event(), spent.gram_noise.event())
-    opened(service.vault, 3.0, spending=Planned(events), children=Children.SEQUENTIAL)
-    assert "fits: takes 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
+    opened(service.vault, 3.0, spending=PlannedSpending(events), children=Children.SEQUENTIAL)
+    assert "fits: uses 100.0% of" in preview_training(service, SHOP, TERMS).remarks[-1]
     made = train(service, SHOP, TERMS)
     assert made.budget == spent
     assert 2.9999 < made.guarantee.epsilon <= 3.0
@@ -273,12 +284,12 @@ def test_a_recommender_replaces_an_earlier_one_and_nothing_else(
     check_place(folder)
     (folder / "recommender.json").write_text('{"format": "voile recommender", "version": 1}')
     check_place(folder)  # broken off
-    with pytest.raises(UnreadableFile, match="broken off"):
+    with pytest.raises(UnreadableFile, match="training was interrupted"):
         load_recommender(folder)
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match=r"other things than a recommender \(notes.txt\)"):
+    with pytest.raises(InvalidInput, match=r"other files than a recommender \(notes.txt\)"):
         check_place(folder)
     (folder / "notes.txt").unlink()
     (folder / "recommender.json").unlink()
-    with pytest.raises(InvalidInput, match="other things than a recommender"):
+    with pytest.raises(InvalidInput, match="other files than a recommender"):
         check_place(folder)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from voile.app.federate.deployed import DeployedNode, DeployedServer
+from voile.app.federate.join import DeployedNode, DeployedServer
 from voile.app.testbed import testbed
 from voile.app.testbed.certificates import make_certificates
-from voile.app.testbed.superlink_process import StartedProcess
 from voile.app.testbed.testbed import (
     STATE,
     LocalDeployment,
+    StartedProcess,
     invented,
     start_testbed,
     stop_testbed,

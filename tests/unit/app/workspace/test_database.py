@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from voile.app.workspace.database import address, check_address
+from voile.app.workspace.file import address, check_address
 from voile.core.errors import InvalidInput
 
 
@@ -26,7 +26,7 @@ from voile.core.errors import InvalidInput
     ],
 )
 def test_a_password_is_refused_and_not_repeated(storage: str) -> None:
-    with pytest.raises(InvalidInput, match="a password does not belong into this file") as refused:
+    with pytest.raises(InvalidInput, match="do not put a password into this file") as refused:
         check_address(storage)
     assert "hid" not in str(refused.value)
     assert "env:VOILE_DATABASE" in str(refused.value)

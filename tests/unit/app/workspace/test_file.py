@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.app.workspace.examples import MODEL, write_files
 
+from voile.app.commands.fields import RenamedWarning
 from voile.app.workspace import WorkspaceFile
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.guarantee import RowPart
@@ -81,6 +82,13 @@ def test_names_become_a_specification_with_paths_beside_the_file(home: Path) -> 
     file.check_files()
 
 
+def test_a_former_key_of_a_release_is_read_as_the_new_one(home: Path) -> None:
+    now = read(home, TEXT + 'output_name = "ill"\n').spec("paid")
+    with pytest.warns(RenamedWarning, match="output is now called output_name"):
+        assert read(home, TEXT + 'output = "ill"\n').spec("paid") == now
+    assert now.output_name == "ill"
+
+
 def test_keys_lie_beside_the_database_unless_they_are_named(home: Path) -> None:
     assert read(home).place.signing_key == home / "audit.key"
     moved = read(home, 'storage = "books/log.db"\n[keys]\nreplay = "own.key"\n').place
@@ -104,7 +112,7 @@ WRONG = {
         "epsilom = 0",
         r"releases\.paid\.epsilom: .* 'epsilon'\?",
     ),
-    "a missing key": ('source = "risk.onnx"\n', "", r"models\.file\.source: Field required"),
+    "a missing key": ('source = "risk.onnx"\n', "", r"models\.file\.source: is missing"),
     "a wrong type": ("epsilon = 5", 'epsilon = "5"', r"accounts\.\"customers v1\"\.epsilon: "),
     "a truth value": ("epsilon = 5", "epsilon = true", r"\.epsilon: .*number"),
     "a value of an option": ('protect = "b', 'protect = "c', r"releases\.paid\.protect: "),
@@ -114,9 +122,9 @@ WRONG = {
     "an origin in a release": (
         "[releases.paid]",
         '[releases.paid]\nmodel_origin = "x"',
-        "elsewhere",
+        "cannot be set here: use origin of the model",
     ),
-    "rows in a release": ("[releases.paid]", '[releases.paid]\ndata = "x"', "stands elsewhere"),
+    "rows in a release": ("[releases.paid]", '[releases.paid]\ndata = "x"', "cannot be set here"),
     "a relation that does not fit": (
         "epsilon = 5",
         'unit = "explained row"\nepsilon = 5',
@@ -125,12 +133,12 @@ WRONG = {
     "an origin of protected rows": (
         'file = "customers.csv"',
         'file = "customers.csv"\norigin = "public"',
-        r"releases\.paid\.background: these rows are what is protected",
+        r"releases\.paid\.background: these rows are protected, but",
     ),
     "two figures for one": (
         "epsilon = 0.5",
         "epsilon = 0.5\nnoise = 1",
-        r"releases\.paid: epsilon",
+        r"releases\.paid: set either epsilon or noise",
     ),
     "a model of unknown origin": (
         'origin = "trained',
@@ -140,12 +148,12 @@ WRONG = {
     "rows of unknown origin": (
         'origin = "public"',
         "",
-        r"backgrounds\.public: rows that are not protected leave their mark",
+        r"backgrounds\.public: say where these rows come from",
     ),
     "a password": (
         "origin = ",
         'storage = "postgresql://a:hidden@b/c"\norigin = ',
-        r":1: storage: a password does not belong",
+        r":1: storage: do not put a password",
     ),
 }
 

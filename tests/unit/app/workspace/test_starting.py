@@ -47,7 +47,7 @@ def test_everything_that_the_next_command_needs_is_made(tmp_path: Path) -> None:
 
 def test_what_is_written_is_what_was_asked(tmp_path: Path) -> None:
     spec = private_spec(
-        write_files(tmp_path), epsilon=0.25, level="summary", role="user", output="approved"
+        write_files(tmp_path), epsilon=0.25, level="summary", role="user", output_name="approved"
     )
     start_workspace(spec, PROMISE, folder=tmp_path, name='it\'s "mine"', origin="example.org/x")
     with open_workspace(tmp_path) as workspace:
@@ -99,18 +99,23 @@ CANNOT: dict[str, tuple[dict[str, Any], dict[str, Any] | None, type[VoileError],
     ),
     "an unknown figure": ({}, PROMISE | {"epsilom": 1}, InvalidInput, r"epsilom: .* 'epsilon'\?"),
     "a figure out of range": ({}, PROMISE | {"delta": 2.0}, InvalidInput, "delta"),
-    "half a promise": ({}, {"dataset": "x", "epsilon": 1.0}, InvalidInput, "delta: Field required"),
+    "half a promise": ({}, {"dataset": "x", "epsilon": 1.0}, InvalidInput, "delta: is missing"),
     "no such model": ({"model": "absent.onnx"}, PROMISE, InvalidInput, "no such model"),
     "no such object": ({"model": f"{MODEL}X"}, PROMISE, InvalidInput, "no object"),
-    "no origin": ({"model_origin": None}, PROMISE, InvalidInput, "every promise rests on"),
-    "no schema": ({"schema": None}, PROMISE, InvalidInput, "what the rows look like"),
+    "no origin": (
+        {"model_origin": None},
+        PROMISE,
+        InvalidInput,
+        "say what the model was trained on",
+    ),
+    "no schema": ({"schema": None}, PROMISE, InvalidInput, "no schema given"),
     "no background": ({"background": None}, PROMISE, InvalidInput, "background rows"),
     "a role too low": ({"level": "granular", "role": "analyst"}, PROMISE, Refused, "role"),
     "an answer dearer than the budget": (
         {"epsilon": None, "noise": 0.02},
         PROMISE | {"epsilon": 1.0},
         Refused,
-        r"one answer takes more than the whole budget .* nothing was written: it would fit with "
+        r"one answer needs more than the whole budget .* nothing was written: it would fit with "
         r"noise = 0\.05 or epsilon = 1 of one release \(`voile init --noise`\)",
     ),
     "a row dearer than the budget": (
@@ -161,7 +166,7 @@ def test_the_file_says_how_an_answer_becomes_cheaper(tmp_path: Path) -> None:
 
 
 def test_a_password_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="a password does not belong") as refused:
+    with pytest.raises(InvalidInput, match="do not put a password") as refused:
         started(tmp_path / "study", storage="postgresql://ada:hidden@127.0.0.1:1/x")
     assert "hidden" not in str(refused.value)
     assert names(tmp_path / "study").isdisjoint(MADE)
@@ -263,7 +268,7 @@ def test_the_command_that_is_told_opens_the_account(tmp_path: Path) -> None:
     )
     with pytest.raises(InvalidInput, match="this account is not open") as refused:
         open_workspace(tmp_path)
-    words = shlex.split(str(refused.value).partition("to open it: ")[2])
+    words = shlex.split(str(refused.value).partition("open it with: ")[2])
     with pytest.raises(SystemExit) as left:
         cli.main(words[1:])
     assert left.value.code == 0

@@ -29,10 +29,10 @@ from voile.attribution.fastshap import (
     draw_rows,
     exact_values,
     inferred_marginals,
-    quality,
     train_explainer,
     train_surrogate,
 )
+from voile.attribution.fastshap.checking import quality
 from voile.attribution.fastshap.objectives import ShapleyLoss, normalised, total
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation

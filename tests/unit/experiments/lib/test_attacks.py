@@ -16,7 +16,7 @@ from experiments.lib.attacks.membership import likelihood_ratios
 from experiments.lib.attacks.one_run import curve_epsilon_at_least, epsilon_at_least, p_value
 from numpy.typing import NDArray
 
-from voile.attacks.membership import area_under_curve
+from voile.assess.members_count import area_under_curve
 from voile.core.errors import InvalidInput
 from voile.training import Softmax, TargetLoss, perceptron
 

@@ -29,11 +29,10 @@ from voile.federation.flower.fleet import (
     FleetConnection,
     Pace,
     _serve_over,
+    node_key,
     serve,
 )
-from voile.federation.flower.heartbeat import beating
-from voile.federation.flower.keys import node_key
-from voile.federation.flower.superlink import SuperLinkPlace
+from voile.federation.flower.superlink import SuperLinkPlace, beating
 from voile.federation.responder import Event, NodeLog
 
 QUICK = Pace(0.01, 0.01)

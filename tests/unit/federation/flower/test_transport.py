@@ -12,17 +12,16 @@ import pytest
 
 from tests.unit.federation.couriers import LocalCourier
 from tests.unit.federation.secret_toys import AGREED, protocol, secret_nodes, secret_stage
+from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.federation.toys import START, Odd, client, honest
-from tests.unit.secure_aggregation.parties import identities, signer
 from voile.core.errors import Refused
 from voile.core.randomness import Seeded
 from voile.federation import CountingGuard, Instruction, Node, Outcome, Rounds, Threads
-from voile.federation.envelopes import NodeSeal, SignedByServer
 from voile.federation.flower import FlowerTransport
 from voile.federation.flower.courier import CourierLost
 from voile.federation.flower.transport import AnswerTimes
-from voile.federation.responder import Responder
-from voile.secure_aggregation.signed import encode
+from voile.federation.responder import NodeSeal, Responder, SignedByServer
+from voile.federation.secure_aggregation.signed import encode
 
 NAMES = ("ash", "elm")
 ASKED = dict.fromkeys(NAMES, Instruction("pull", 1, START))

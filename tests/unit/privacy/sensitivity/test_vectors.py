@@ -94,3 +94,8 @@ def test_a_relation_read_from_a_file_means_the_same(relation: Relation) -> None:
 def test_bounds_that_are_none(lower: float, upper: float) -> None:
     with pytest.raises(InvalidInput):
         s.bounded_mean(lower=lower, upper=upper, rows=1, relation=BLANK)
+
+
+def test_a_whole_number_is_a_float_as_well() -> None:
+    found = s.bounded_sum(lower=20, upper=120, relation=Relation.REPLACE_ONE)
+    assert float(found) == 100.0

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from voile.core.errors import InvalidInput
-from voile.records.audit_log.delivery import ChainFault, DeliveryTerms, Fees, Mined, deliver
+from voile.records.audit_log.delivery import (
+    ChainFault,
+    DeliveryTerms,
+    Fees,
+    MinedTransaction,
+    deliver,
+)
 
 TERMS = DeliveryTerms(confirmations=3, patience=100.0, raise_after=10.0, poll=1.0)
 
@@ -28,7 +34,7 @@ class ScriptedChain:
     waiting: int = 0
     blocks: int = 1000
     pool: dict[str, bytes] = field(default_factory=dict)
-    done: dict[str, Mined] = field(default_factory=dict)
+    done: dict[str, MinedTransaction] = field(default_factory=dict)
     sent: list[tuple[int, Fees]] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
     refuses: bool = False
@@ -72,14 +78,14 @@ class ScriptedChain:
     def knows(self, transaction: str) -> bool:
         return transaction in self.pool or transaction in self.done
 
-    def mined(self, transaction: str) -> Mined | None:
+    def mined(self, transaction: str) -> MinedTransaction | None:
         return self.done.get(transaction)
 
     def mine(self, *, which: int = 0, succeeded: bool = True) -> None:
         name = list(self.pool)[which]
         self.blocks += 1
         self.next_number += 1
-        self.done[name] = Mined(name, self.blocks, "0x", succeeded, 36_000)
+        self.done[name] = MinedTransaction(name, self.blocks, "0x", succeeded, 36_000)
         self.pool.clear()
 
     def grow(self, blocks: int) -> None:
@@ -92,7 +98,7 @@ class ScriptedChain:
         self.next_number -= 1
 
 
-def run(chain: ScriptedChain, terms: DeliveryTerms = TERMS) -> Mined:
+def run(chain: ScriptedChain, terms: DeliveryTerms = TERMS) -> MinedTransaction:
     return deliver(chain, {"what": "x"}, terms, clock=chain.clock, sleep=chain.sleep)
 
 

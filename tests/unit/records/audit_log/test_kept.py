@@ -17,7 +17,7 @@ from voile.core.errors import (
     UnreadableFile,
     VerificationFailed,
 )
-from voile.records.audit_log import KeptCheckpoint, publish
+from voile.records.audit_log import PinnedCheckpoint, publish
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +26,15 @@ def small() -> SmallLog:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> KeptCheckpoint:
-    return KeptCheckpoint(tmp_path / "audit.checkpoint", policy(0))
+def kept(tmp_path: Path) -> PinnedCheckpoint:
+    return PinnedCheckpoint(tmp_path / "audit.checkpoint", policy(0))
 
 
 def note(small: SmallLog, size: int) -> bytes:
     return bytes(small.note(size))
 
 
-def test_it_keeps_the_largest_and_never_goes_back(kept: KeptCheckpoint, small: SmallLog) -> None:
+def test_it_keeps_the_largest_and_never_goes_back(kept: PinnedCheckpoint, small: SmallLog) -> None:
     assert kept.read() is None
     for size, expected in ((5, 5), (3, 5), (9, 9), (9, 9), (0, 9)):
         kept.advance(note(small, size))
@@ -44,7 +44,7 @@ def test_it_keeps_the_largest_and_never_goes_back(kept: KeptCheckpoint, small: S
 
 
 def test_threads_that_publish_at_once_leave_the_largest(
-    kept: KeptCheckpoint, small: SmallLog
+    kept: PinnedCheckpoint, small: SmallLog
 ) -> None:
     notes = [note(small, size) for size in range(40, 0, -1)]
     with ThreadPoolExecutor(8) as pool:
@@ -59,7 +59,7 @@ def test_threads_that_publish_at_once_leave_the_largest(
 
 
 def test_what_is_not_signed_by_this_log_is_neither_kept_nor_believed(
-    kept: KeptCheckpoint, small: SmallLog
+    kept: PinnedCheckpoint, small: SmallLog
 ) -> None:
     stranger = bytes(small.note(5, signers=[signing_key("stranger")]))
     with pytest.raises(VerificationFailed, match="not signed"):
@@ -79,7 +79,7 @@ def test_what_is_not_signed_by_this_log_is_neither_kept_nor_believed(
 
 
 def test_the_lock_follows_no_link_and_is_a_plain_file(
-    kept: KeptCheckpoint, small: SmallLog, tmp_path: Path
+    kept: PinnedCheckpoint, small: SmallLog, tmp_path: Path
 ) -> None:
     lock, victim = tmp_path / ".audit.checkpoint.lock", tmp_path / "victim"
     victim.write_text("precious")
@@ -97,7 +97,7 @@ def test_the_lock_follows_no_link_and_is_a_plain_file(
 
 
 def test_a_lock_that_is_never_given_back_is_told(
-    kept: KeptCheckpoint, small: SmallLog, monkeypatch: pytest.MonkeyPatch
+    kept: PinnedCheckpoint, small: SmallLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl
 
@@ -113,7 +113,7 @@ class TestAKnownLog:
     """A log that does not extend its copy grows by nothing, whoever appends."""
 
     def test_nothing_is_appended_to_a_log_that_was_set_back(
-        self, kept: KeptCheckpoint, small: SmallLog
+        self, kept: PinnedCheckpoint, small: SmallLog
     ) -> None:
         kept.advance(note(small, 9))
         for records in (range(6), range(100, 109), range(100, 120)):  # shorter, other, longer
@@ -128,7 +128,7 @@ class TestAKnownLog:
             assert other.storage.submit(other.log.head).size == len(records)
 
     def test_a_copy_that_grows_is_compared_again(
-        self, kept: KeptCheckpoint, small: SmallLog
+        self, kept: PinnedCheckpoint, small: SmallLog
     ) -> None:
         """Somebody else publishes from another copy of the database while this one goes on."""
         other = SmallLog.of([release(n) for n in range(9)])
@@ -141,7 +141,7 @@ class TestAKnownLog:
         with pytest.raises(VerificationFailed, match="covers 30 records"):
             other.storage.submit(known.check)
 
-    def test_publishing_advances_the_copy(self, kept: KeptCheckpoint) -> None:
+    def test_publishing_advances_the_copy(self, kept: PinnedCheckpoint) -> None:
         own = SmallLog.of([release(n) for n in range(4)])
         known = own.log.known_by(kept)
         for size in (4, 5, 6):
@@ -155,4 +155,4 @@ class TestAKnownLog:
         other = signing_key("log", name="other.example")
         rules = policy(0, [other], "other.example")
         with pytest.raises(InvalidInput, match="the policy is for"):
-            small.log.known_by(KeptCheckpoint(tmp_path / "x", rules))
+            small.log.known_by(PinnedCheckpoint(tmp_path / "x", rules))

@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 
+from voile.records.audit_log.log import complete_subtrees, consistency_ranges, inclusion_ranges
 from voile.records.audit_log.merkle import (
     EMPTY_ROOT,
     grow,
@@ -17,7 +18,6 @@ from voile.records.audit_log.merkle import (
     node_hash,
     root_of,
 )
-from voile.records.audit_log.tree import complete_subtrees, consistency_ranges, inclusion_ranges
 
 LARGEST = 300
 

@@ -26,7 +26,13 @@ from tests.unit.records.audit_log.examples import (
     signing_key,
 )
 
-from voile.records.audit_log import CheckOutcome, Elsewhere, Receipt, verify_export, verify_receipt
+from voile.records.audit_log import (
+    CheckOutcome,
+    OtherCheckpoint,
+    Receipt,
+    verify_export,
+    verify_receipt,
+)
 from voile.records.audit_log.notes import Note
 
 POLICY = policy(3)
@@ -148,12 +154,12 @@ def test_damaged_consistency_proofs_and_later_checkpoints(small: SmallLog) -> No
     proof = small.consistency(SIZE, LATER)
 
     def verify(content: bytes) -> bool:
-        return verify_receipt(receipt, POLICY, elsewhere=Elsewhere(note, content)).verified
+        return verify_receipt(receipt, POLICY, elsewhere=OtherCheckpoint(note, content)).verified
 
     assert_all_noticed(verify, proof, 40, EACH // 2)
 
     def verify_other(content: bytes) -> bool:
-        return verify_receipt(receipt, POLICY, elsewhere=Elsewhere(content, proof)).verified
+        return verify_receipt(receipt, POLICY, elsewhere=OtherCheckpoint(content, proof)).verified
 
     assert_all_noticed(verify_other, note, 50, EACH // 2)
 

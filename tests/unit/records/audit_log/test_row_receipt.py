@@ -52,7 +52,7 @@ def receipt(tree: RowTree, number: int) -> RowReceipt:
 
 @given(st.integers(1, 70))
 def test_the_tree_is_the_one_of_the_log(count: int) -> None:
-    tree, edge = RowTree.of(rows(count), SEED), b""
+    tree, edge = RowTree.from_rows(rows(count), SEED), b""
     for number, row in enumerate(rows(count)):
         edge, _ = grow(number, edge, leaf_hash(row_commitment(row_nonce(SEED, number), row)))
     assert tree.root == root_of(edge)
@@ -60,7 +60,7 @@ def test_the_tree_is_the_one_of_the_log(count: int) -> None:
 
 @given(st.integers(1, 40), st.data())
 def test_every_row_has_a_proof_that_fits_no_other_row(count: int, data: st.DataObject) -> None:
-    tree = RowTree.of(rows(count), SEED)
+    tree = RowTree.from_rows(rows(count), SEED)
     number = data.draw(st.integers(0, count - 1))
     content = bytes(receipt(tree, number))
     assert bytes(RowReceipt.parse(content)) == content
@@ -75,7 +75,7 @@ def test_every_row_has_a_proof_that_fits_no_other_row(count: int, data: st.DataO
 
 @pytest.mark.parametrize("change", ["number", "rows", "nonce", "path"])
 def test_nothing_in_a_proof_can_be_changed(change: str) -> None:
-    sound = receipt(RowTree.of(rows(9), SEED), 4)
+    sound = receipt(RowTree.from_rows(rows(9), SEED), 4)
     changed = {
         "number": replace(sound, number=5),
         "rows": replace(sound, rows=10),
@@ -87,31 +87,33 @@ def test_nothing_in_a_proof_can_be_changed(change: str) -> None:
 
 
 def test_without_the_row_there_is_nothing_to_open() -> None:
-    report = verify_row_receipt(bytes(receipt(RowTree.of(rows(2), SEED), 0)), policy())
+    report = verify_row_receipt(bytes(receipt(RowTree.from_rows(rows(2), SEED), 0)), policy())
     assert report.verified
     assert report.steps[-1].outcome is CheckOutcome.NOT_CHECKABLE
     assert report.steps[8].detail == "no answer was handed in"
 
 
 def test_a_row_that_was_handed_in_is_not_said_to_be_missing() -> None:
-    content = bytes(receipt(RowTree.of(rows(2), SEED), 0))
+    content = bytes(receipt(RowTree.from_rows(rows(2), SEED), 0))
     answer = verify_row_receipt(content, policy(), row=b"row 0").steps[8]
     assert (answer.name, answer.outcome) == ("answer", CheckOutcome.NOT_CHECKABLE)
     assert answer.detail == "the answer handed in is one row, which step 12 checks"
 
 
 def test_anything_else_is_refused() -> None:
-    content = bytes(receipt(RowTree.of(rows(2), SEED), 0))
+    content = bytes(receipt(RowTree.from_rows(rows(2), SEED), 0))
     for broken in (b"", b"\xff\n\n", content[5:], content.replace(b"row 0", b"row 00", 1)):
         with pytest.raises(Malformed):
             RowReceipt.parse(broken)
         assert not verify_row_receipt(broken, policy(), row=b"row 0").verified
     with pytest.raises(Malformed, match="below 2"):
-        RowTree.of(rows(2), SEED).receipt(2, receipt(RowTree.of(rows(2), SEED), 0).record)
+        RowTree.from_rows(rows(2), SEED).receipt(
+            2, receipt(RowTree.from_rows(rows(2), SEED), 0).record
+        )
 
 
 def test_a_record_without_rows_opens_no_row() -> None:
-    tree = RowTree.of(rows(2), SEED)
+    tree = RowTree.from_rows(rows(2), SEED)
     proof = tree.receipt(0, SmallLog.of([replace(record(tree), rows=3)]).receipt(0, 1))
     report = verify_row_receipt(bytes(proof), policy(), row=b"row 0")
     assert report.failed is not None
@@ -119,9 +121,9 @@ def test_a_record_without_rows_opens_no_row() -> None:
 
 
 def test_nonces_differ_and_hide_equal_rows() -> None:
-    equal = RowTree.of([b"same", b"same"], SEED)
+    equal = RowTree.from_rows([b"same", b"same"], SEED)
     assert equal.levels[0][:32] != equal.levels[0][32:]
-    assert RowTree.of([b"same"], SEED).root != RowTree.of([b"same"], HASH).root
+    assert RowTree.from_rows([b"same"], SEED).root != RowTree.from_rows([b"same"], HASH).root
 
 
 # --- canonical bytes of a row --------------------------------------------------------------------

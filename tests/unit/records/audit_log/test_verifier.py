@@ -19,9 +19,9 @@ from tests.unit.records.audit_log.examples import (
 )
 
 from voile.records.audit_log import (
-    Anchored,
+    AnchorEvidence,
     CheckOutcome,
-    Elsewhere,
+    OtherCheckpoint,
     Policy,
     Receipt,
     RefusalRecord,
@@ -56,8 +56,8 @@ def failed(report: Report) -> str:
 
 class TestReceipts:
     def test_a_sound_receipt_verifies_in_all_steps(self, small: SmallLog) -> None:
-        elsewhere = Elsewhere(bytes(small.note(20)), small.consistency(15, 20))
-        anchored = Anchored(small.checkpoint(20), small.consistency(15, 20))
+        elsewhere = OtherCheckpoint(bytes(small.note(20)), small.consistency(15, 20))
+        anchored = AnchorEvidence(small.checkpoint(20), small.consistency(15, 20))
         report = verify(small.receipt(3, 15), elsewhere=elsewhere, anchored=anchored)
         assert set(outcomes(report).values()) == {CheckOutcome.CHECKED}
         assert report.verified
@@ -159,9 +159,9 @@ class TestElsewhere:
     """Fork and rollback show only against another checkpoint; against one, they do."""
 
     def test_an_earlier_and_an_equal_checkpoint_serve_as_well(self, small: SmallLog) -> None:
-        earlier = Elsewhere(bytes(small.note(9)), small.consistency(9, 15))
+        earlier = OtherCheckpoint(bytes(small.note(9)), small.consistency(9, 15))
         assert verify(small.receipt(3, 15), elsewhere=earlier).verified
-        equal = Elsewhere(bytes(small.note(15)))
+        equal = OtherCheckpoint(bytes(small.note(15)))
         assert verify(small.receipt(3, 15), elsewhere=equal).verified
 
     def test_a_fork_shows(self, small: SmallLog) -> None:
@@ -169,29 +169,29 @@ class TestElsewhere:
         receipt = forked.receipt(3, 15)
         assert verify(receipt).verified  # by itself it looks perfect
         for consistency in (small.consistency(15, 20), forked.consistency(15, 20), b""):
-            elsewhere = Elsewhere(bytes(small.note(20)), consistency)
+            elsewhere = OtherCheckpoint(bytes(small.note(20)), consistency)
             assert failed(verify(receipt, elsewhere=elsewhere)) == "consistency"
 
     def test_a_rollback_shows_once_the_log_grows_again(self, small: SmallLog) -> None:
         seen = bytes(small.note(20))
         regrown = SmallLog.of([release(n) for n in (*range(12), *range(100, 115))])
         consistency = regrown.consistency(20, 27)
-        report = verify(regrown.receipt(3, 27), elsewhere=Elsewhere(seen, consistency))
+        report = verify(regrown.receipt(3, 27), elsewhere=OtherCheckpoint(seen, consistency))
         assert failed(report) == "consistency"
 
     def test_another_root_for_the_same_size_shows(self, small: SmallLog) -> None:
         forked = SmallLog.of([release(n + 1) for n in range(15)])
-        report = verify(small.receipt(3, 15), elsewhere=Elsewhere(bytes(forked.note(15))))
+        report = verify(small.receipt(3, 15), elsewhere=OtherCheckpoint(bytes(forked.note(15))))
         assert failed(report) == "consistency"
 
     def test_the_other_checkpoint_must_be_the_log_s(self, small: SmallLog) -> None:
         unsigned = small.note(15, signers=[signing_key("stranger")])
-        report = verify(small.receipt(3, 15), elsewhere=Elsewhere(bytes(unsigned)))
+        report = verify(small.receipt(3, 15), elsewhere=OtherCheckpoint(bytes(unsigned)))
         assert failed(report) == "consistency"
 
     @pytest.mark.parametrize("proof", [b"x", b"\n", b"x\n", b"QUJD\n", b"\xff\n"])
     def test_a_damaged_proof_fails(self, small: SmallLog, proof: bytes) -> None:
-        elsewhere = Elsewhere(bytes(small.note(20)), proof)
+        elsewhere = OtherCheckpoint(bytes(small.note(20)), proof)
         assert failed(verify(small.receipt(3, 15), elsewhere=elsewhere)) == "consistency"
 
 
@@ -203,7 +203,7 @@ class TestAnchor:
     ) -> None:
         for size in (9, 15, 20):
             joined = small.consistency(*sorted((size, 15)))
-            anchored = Anchored(small.checkpoint(size), joined)
+            anchored = AnchorEvidence(small.checkpoint(size), joined)
             assert verify(small.receipt(3, 15), anchored=anchored).verified
             if size != 15:
                 assert (
@@ -216,33 +216,33 @@ class TestAnchor:
     def test_a_fork_of_an_anchored_log_shows(self, small: SmallLog) -> None:
         forked = SmallLog.of([release(n) for n in (*range(10), *range(50, 60))])
         for consistency in (small.consistency(15, 20), forked.consistency(15, 20), b""):
-            anchored = Anchored(small.checkpoint(20), consistency)
+            anchored = AnchorEvidence(small.checkpoint(20), consistency)
             assert failed(verify(forked.receipt(3, 15), anchored=anchored)) == "anchor"
 
     def test_an_export_must_begin_with_what_was_anchored(self, small: SmallLog) -> None:
         records = list(small.storage.submit(small.log.records))
 
-        def export(log: SmallLog, anchored: Anchored) -> Report:
+        def export(log: SmallLog, anchored: AnchorEvidence) -> Report:
             size = log.storage.submit(log.log.head).size
             held = log.storage.submit(log.log.records)
             return verify_export(held, bytes(log.note(size)), policy(), anchored=anchored)
 
         for size in (1, 12, 20):
-            assert export(small, Anchored(small.checkpoint(size))).verified
+            assert export(small, AnchorEvidence(small.checkpoint(size))).verified
         set_back = SmallLog.of([release(n) for n in range(12)])
-        assert export(set_back, Anchored(small.checkpoint(12))).verified
-        report = export(set_back, Anchored(small.checkpoint(13)))
+        assert export(set_back, AnchorEvidence(small.checkpoint(12))).verified
+        report = export(set_back, AnchorEvidence(small.checkpoint(13)))
         assert failed(report) == "anchor"
         assert "set back" in report.steps[10].detail
         for number in range(20):  # one record changed, the tree built and signed anew
             changed = SmallLog.of([release(n + 100 * (n == number)) for n in range(20)])
-            assert export(changed, Anchored(changed.checkpoint(20))).verified
-            outcome = failed(export(changed, Anchored(small.checkpoint(20))))
+            assert export(changed, AnchorEvidence(changed.checkpoint(20))).verified
+            outcome = failed(export(changed, AnchorEvidence(small.checkpoint(20))))
             assert outcome == "anchor", number
         assert len(records) == 20
 
     def test_a_chain_that_was_asked_and_knows_nothing_is_a_no(self, small: SmallLog) -> None:
-        assert failed(verify(small.receipt(3, 15), anchored=Anchored(None))) == "anchor"
+        assert failed(verify(small.receipt(3, 15), anchored=AnchorEvidence(None))) == "anchor"
 
 
 class TestRotation:

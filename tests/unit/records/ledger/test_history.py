@@ -9,7 +9,7 @@ from tests.unit.records.ledger.examples import Books, clinic_tree, opening
 
 from voile.core.guarantee import SMALLEST_DELTA
 from voile.privacy.events import Gaussian
-from voile.records.ledger import Children, Planned, budget_report
+from voile.records.ledger import Children, PlannedSpending, budget_report
 from voile.records.ledger.history import MOST_POINTS
 
 TINY = Gaussian(2000.0)
@@ -51,7 +51,7 @@ def test_a_renewal_above_starts_the_period_anew_and_the_lifetime_goes_on(books: 
 
 def test_a_plan_that_runs_again_is_paid_again_over_the_lifetime(books: Books) -> None:
     books.open("clinic", epsilon=3.0)
-    books.open("study", parent="clinic", epsilon=1.0, spending=Planned((Gaussian(40.0),)))
+    books.open("study", parent="clinic", epsilon=1.0, spending=PlannedSpending((Gaussian(40.0),)))
     once = books.ask(budget_report, "clinic").lifetime
     books.renew("study")
     twice = books.ask(budget_report, "clinic").lifetime

@@ -13,10 +13,10 @@ from tests.unit.records.ledger.examples import Books
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting.measures import fits, plus
 from voile.privacy.events import Zcdp
-from voile.records.ledger import Adaptive, Children
-from voile.records.ledger.balances import Standing, charged
-from voile.records.ledger.recomputing import Recomputed
-from voile.records.ledger.sums import packed, read, unpacked, written
+from voile.records.ledger import AdaptiveSpending, Children
+from voile.records.ledger.balances import RunningTotals, charged
+from voile.records.ledger.event_text import packed, read, unpacked, written
+from voile.records.ledger.history import RecomputedBalance
 
 COSTS = st.floats(min_value=1e-6, max_value=0.02)
 NAMES = ("root", "a", "b", "a1", "a2", "b1", "b2")
@@ -77,7 +77,7 @@ def test_with_renewals_every_period_of_every_account_keeps_its_bound(
     since: dict[str, defaultdict[str, list[float]]] = {name: defaultdict(list) for name in NAMES}
     for name in NAMES:
         kind = Children.PARALLEL if tree[name] else Children.SEQUENTIAL
-        orders = Adaptive((16.0, 32.0)) if name == "root" else Adaptive()
+        orders = AdaptiveSpending((16.0, 32.0)) if name == "root" else AdaptiveSpending()
         books.open(name, epsilon=2.0, parent=PARENT.get(name), children=kind, spending=orders)
     for name, cost, dice in acts:
         if dice == 0:
@@ -112,14 +112,14 @@ def is_below(name: str, other: str) -> bool:
 def test_the_order_of_charges_does_not_matter_but_for_rounding(
     costs: list[float], chance: object
 ) -> None:
-    first = Standing.fresh((0.0,))
+    first = RunningTotals.fresh((0.0,))
     one = two = first
     for cost in costs:
-        (one,) = charged([Recomputed(None, False, False, one)], (cost,))
+        (one,) = charged([RecomputedBalance(None, False, False, one)], (cost,))
     shuffled = list(costs)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     for cost in shuffled:
-        (two,) = charged([Recomputed(None, False, False, two)], (cost,))
+        (two,) = charged([RecomputedBalance(None, False, False, two)], (cost,))
     assert one.spent[0] == pytest.approx(two.spent[0], rel=1e-13)
     assert min(one.spent[0], two.spent[0]) >= math.fsum(costs) * (1 - 1e-16)
 
@@ -139,6 +139,6 @@ def test_additions_never_fall_short(a: float, b: float) -> None:
 
 
 def test_a_filter_has_eight_orders_at_most() -> None:
-    assert len(Adaptive(tuple(range(2, 10))).orders) == 8
+    assert len(AdaptiveSpending(tuple(range(2, 10))).orders) == 8
     with pytest.raises(InvalidInput, match="at most 8 orders"):
-        Adaptive(tuple(range(2, 11)))
+        AdaptiveSpending(tuple(range(2, 11)))

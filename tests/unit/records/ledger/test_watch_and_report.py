@@ -9,15 +9,14 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from tests.support.pages import budget_html
 from tests.unit.records.ledger.examples import DATASET, KEY, Books, charge, clinic_tree
 
-from voile.app.budget.page import budget_html
 from voile.core.errors import BudgetExceeded
 from voile.privacy.accounting import ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.events import Gaussian, PureDp, Repeated, Zcdp
-from voile.records.ledger import BudgetReport, Children, Planned, Risk, budget_report, watch
-from voile.records.ledger.report import COLLUSION
-from voile.records.ledger.report_schema import SCHEMA
+from voile.records.ledger import BudgetReport, Children, PlannedSpending, Risk, budget_report, watch
+from voile.records.ledger.report import COLLUSION, SCHEMA
 
 TINY = Gaussian(1000.0)
 
@@ -106,9 +105,9 @@ class TestWatch:
     [(0, "LOW"), (0.4999, "LOW"), (0.5, "MEDIUM"), (0.75, "MEDIUM"), (0.7501, "HIGH"), (1, "HIGH")],
 )
 def test_risk_as_in_the_guide(share: float, risk: str) -> None:
-    assert Risk.of(share, 1.0, 1e-6) == risk
-    assert Risk.of(share, 100.0, 1e-6) is Risk.HIGH, "a promise that is close to none"
-    assert Risk.of(share, 1.0, 0.01) is Risk.HIGH
+    assert Risk.from_spending(share, 1.0, 1e-6) == risk
+    assert Risk.from_spending(share, 100.0, 1e-6) is Risk.HIGH, "a promise that is close to none"
+    assert Risk.from_spending(share, 1.0, 0.01) is Risk.HIGH
 
 
 def report(books: Books, name: str = "clinic", **more: Any) -> BudgetReport:
@@ -155,7 +154,7 @@ class TestReport:
         assert found.lifetime.promised_epsilon == 4.0
 
     def test_a_plan_below_counts_when_it_is_paid(self, books: Books) -> None:
-        plan = Planned((Repeated(PureDp(0.02), 3),))
+        plan = PlannedSpending((Repeated(PureDp(0.02), 3),))
         books.open("study", parent="clinic", spending=plan)
         books.charge("study", PureDp(0.02))
         assert report(books).basic_epsilon_spent == pytest.approx(0.06)

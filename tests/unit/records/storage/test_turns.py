@@ -15,8 +15,7 @@ from tests.faults.forking import child, lines
 
 from voile.core.errors import StorageBusy, StorageFault
 from voile.records.storage import Part, Table, storage_on, turns
-from voile.records.storage.files import private_file
-from voile.records.storage.sqlite import SqliteSession
+from voile.records.storage.sqlite import SqliteSession, private_file
 from voile.records.storage.turns import Turns
 
 

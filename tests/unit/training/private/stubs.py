@@ -41,7 +41,7 @@ class Showing:
     def __init__(self) -> None:
         self.gradients: list[Array] = []
 
-    def over(self, parameters: Array) -> Move:  # noqa: ARG002
+    def bind(self, parameters: Array) -> Move:  # noqa: ARG002
         def move(gradient: Array, share: float = 1.0) -> None:  # noqa: ARG001
             self.gradients.append(gradient.copy())
 

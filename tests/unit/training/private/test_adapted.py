@@ -15,7 +15,7 @@ from voile.core.errors import InvalidInput
 from voile.core.randomness import Seeded
 from voile.training import Batch
 from voile.training.private import AdaptedNorm, PrivateSteps, fit_privately
-from voile.training.private.clipping import centred_count
+from voile.training.private.loop import centred_count
 from voile.training.private.settings import ROUNDING_MARGIN
 
 ROWS = 400

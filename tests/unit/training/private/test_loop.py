@@ -42,7 +42,7 @@ from voile.training.private import (
     fit_privately,
     loop,
 )
-from voile.training.private.sampling import poisson_samples
+from voile.training.private.loop import poisson_samples
 from voile.training.private.settings import ROUNDING_MARGIN
 
 ROWS, NORM, NOISE, RATE = 40, 0.3, 1.7, 0.25
@@ -287,7 +287,7 @@ def test_the_pull_is_added_after_noise() -> None:
     made, seen, still = network(), Showing(), Showing()
 
     class Jumping(Showing):
-        def over(self, parameters: Array) -> Move:
+        def bind(self, parameters: Array) -> Move:
             def move(gradient: Array, share: float = 1.0) -> None:  # noqa: ARG001
                 seen.gradients.append(gradient.copy())
                 np.add(parameters, 1.0, out=parameters)
@@ -440,7 +440,7 @@ def test_optimisers_equal_those_of_torch(ours: Sgd | Adam) -> None:
     draw = np.random.default_rng(0)
     mine, steps = draw.normal(size=50).astype("f"), draw.normal(size=(30, 50)).astype("f")
     theirs = torch.from_numpy(mine.copy())
-    move = ours.over(mine)
+    move = ours.bind(mine)
     if isinstance(ours, Sgd):
         peer: torch.optim.Optimizer = torch.optim.SGD([theirs], ours.rate, momentum=ours.momentum)
     else:
@@ -455,15 +455,15 @@ def test_optimisers_equal_those_of_torch(ours: Sgd | Adam) -> None:
 def test_a_share_of_the_rate_moves_by_that_share() -> None:
     for optimiser in (Sgd(0.1), Adam(0.1), Proximal(Sgd(0.1), 0.0)):
         whole, half = np.zeros(3, dtype="f"), np.zeros(3, dtype="f")
-        optimiser.over(whole)(np.arange(3, dtype="f"))
-        optimiser.over(half)(np.arange(3, dtype="f"), 0.5)
+        optimiser.bind(whole)(np.arange(3, dtype="f"))
+        optimiser.bind(half)(np.arange(3, dtype="f"), 0.5)
         np.testing.assert_allclose(half, whole / 2, rtol=1e-6)
 
 
 def test_a_share_of_the_rate_decays_by_that_share() -> None:
     for share, left in ((1.0, 0.7), (0.5, 0.85)):
         found = np.ones(3, dtype="f")
-        Adam(0.1, decay=3.0).over(found)(np.zeros(3, dtype="f"), share)
+        Adam(0.1, decay=3.0).bind(found)(np.zeros(3, dtype="f"), share)
         np.testing.assert_allclose(found, left, rtol=1e-6)
 
 

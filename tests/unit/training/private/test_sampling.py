@@ -14,7 +14,7 @@ from tests.unit.training.twins import Linear, network
 
 from voile.privacy.events import PoissonSampled, Repeated
 from voile.training.private import PrivateSteps, Sgd, fit_privately
-from voile.training.private.sampling import poisson_samples
+from voile.training.private.loop import poisson_samples
 
 
 class Words(np.random.Generator):

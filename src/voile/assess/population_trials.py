@@ -1,0 +1,215 @@
+"""What is said of a population, audited: importance, names, histograms, clusters of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import permutations, product
+from math import ceil
+from typing import Any, Final
+
+import numpy as np
+
+from voile.assess.betting import Floats
+from voile.assess.invented import InventedExplainer, InventedGame, MemorisingExplainer
+from voile.assess.release_canary import ReleaseCanary, all_of
+from voile.assess.release_kind import otherwise, pair
+from voile.assess.trial import Arrangement
+from voile.core.guarantee import Relation
+from voile.core.schema import Categories, Numbers, Rows, Schema
+from voile.release import (
+    PUBLIC,
+    ByExplainer,
+    OverItself,
+    PrivateClusters,
+    PrivateGlobalImportance,
+    PrivateHistograms,
+    PrivateTopFeatures,
+)
+from voile.release.one_time import ArtefactRelease
+from voile.release.records import Records
+
+MOST_TOGETHER: Final = 16
+_TIMES: Final = 8
+"""Times as many records as canaries, in a population that is its own background."""
+_CONCENTRATED: Final = 8.0
+"""Among names, those that the canary says nothing about are e⁸ times less likely than others."""
+_BINS: Final = 4
+"""Cells of a audited histogram; noise is drawn for each."""
+
+
+def importance(release: PrivateGlobalImportance, together: int) -> tuple[Arrangement, ...]:
+    """Mean absolute values, by an explainer or of the population over itself."""
+    source, game = release.importance, InventedGame(release.importance.schema)
+    if isinstance(source, OverItself):
+        return (_over_itself(release, source, game, together),)
+    assert isinstance(source, ByExplainer)
+    size = len(source.players), len(source.output_names)
+    names = source.players, source.output_names
+    vectors = 2 * source.longest * _ends_of_means(size, release.protected.relation)
+    explainer = InventedExplainer(np.concatenate([game.canary, game.against]), vectors, names)
+    tried = replace(source, explainer=explainer)
+    object.__setattr__(tried, "inner", MemorisingExplainer(tried.inner))
+    made = replace(release, importance=tried, origins=(PUBLIC,))
+    return tuple(
+        pair(
+            f"as many others{place and ', in another part'}",
+            _mean_of(made, game.explained, together, together, place),
+            game,
+            release.protected.relation,
+        )
+        for place in ("", *made.parts[1:][-1:])
+    )
+
+
+def _ends_of_means(size: tuple[int, int], relation: Relation) -> Floats:
+    """Explanations of the canary, of what stands against it, and of everybody else.
+
+    All values move, each as far as the others: whoever clips them one by one lets more through, and
+    noise that is missing anywhere is missed. Of absolute values two lie furthest apart where each
+    is zero whenever the other is not.
+    """
+    places = np.arange(size[0] * size[1]).reshape(size)
+    if relation is Relation.REPLACE_ONE:
+        return np.stack([1.0 * (places % 2 == 0), 1.0 * (places % 2 == 1), np.zeros(size)])
+    return np.stack([np.ones(size), np.zeros(size), np.zeros(size)])
+
+
+def _over_itself(
+    release: PrivateGlobalImportance, source: OverItself, game: InventedGame, together: int
+) -> ReleaseCanary:
+    model = game.model(source.outputs, len(source.output_names))
+    made = replace(release, importance=replace(source, model=model), origins=(PUBLIC,))
+    inside, outside, filler = max(
+        _ends(game, release.protected.relation), key=partial(_apart, made)
+    )
+    side = _mean_of(made, filler, together, together * (_TIMES - 1))
+    return ReleaseCanary("many others", partial(side, inside), partial(side, outside))
+
+
+def _ends(game: InventedGame, relation: Relation) -> Iterator[tuple[Rows, Rows, Rows]]:
+    """Rows that may be the canary, what stands against it, and all others."""
+    mixed = game.canary
+    mixed[0, game.first] = game.explained[0, game.first]
+    rows = game.canary, game.against, game.explained, mixed
+    if relation is Relation.REPLACE_ONE:
+        yield from permutations(rows, 3)
+    else:
+        yield from ((one, otherwise(game, relation), two) for one, two in product(rows, rows))
+
+
+def _apart(made: PrivateGlobalImportance, ends: tuple[Rows, Rows, Rows]) -> float:
+    """How far two populations lie apart before there is noise; all of them are invented."""
+    *sides, filler = ends
+    fillers = np.repeat(filler, _TIMES - 1, axis=0)
+    means = [
+        np.abs(
+            made.importance.vectors(
+                Records.read(np.concatenate([row, fillers]), made.importance.schema, "invented")
+            )
+        ).mean(axis=0)
+        for row in sides
+    ]
+    return float(np.linalg.norm(means[0] - means[1]))
+
+
+def _mean_of(
+    made: PrivateGlobalImportance, filler: Rows, together: int, others: int, place: str = ""
+) -> Callable[[Rows, int], Floats]:
+    """Of a population that holds the canary; in parts, in one of them, the first if not named."""
+    fillers = np.repeat(filler, others, axis=0)
+
+    def side(row: Rows, draws: int) -> Floats:
+        rows: Any = np.concatenate([np.repeat(row, together, axis=0), fillers])
+        if made.parts:
+            without = np.repeat(filler, together + others, axis=0)
+            rows = {**dict.fromkeys(made.parts, without), place or made.parts[0]: rows}
+        return np.stack([all_of(made.draw(rows)).ravel() for _ in range(draws)])
+
+    return side
+
+
+def top_features(release: PrivateTopFeatures, together: int) -> tuple[Arrangement, ...]:
+    """Names of a population.
+
+    Everybody else leans up in one half of the features and down in the other, so far that hardly
+    anything else is named; the canary leans up in all, so half of the scores go up and half down.
+    """
+    game, players = InventedGame(release.schema), release._inner.players
+    half, width = np.arange(players) < (players + 1) // 2, release.output_width
+    up, both_ways = np.ones(players), np.where(half, 1.0, -1.0)
+    ends = (up, -up, both_ways) if release.signed else (1.0 * half, 1.0 * ~half, up)
+    known = release._inner.known
+    explainer = InventedExplainer(
+        np.concatenate([game.canary, game.against]),
+        np.stack(ends)[..., np.newaxis] * width,
+        (known.feature_names, known.output_names),
+    )
+    made = replace(release, explainer=explainer, origins=(PUBLIC,))
+    object.__setattr__(made, "_inner", MemorisingExplainer(made._inner))
+    others = max(together, ceil(2 * _CONCENTRATED / release.epsilon_each))
+    fillers = np.repeat(game.explained, others, axis=0)
+
+    def side(row: Rows, draws: int) -> Floats:
+        rows = np.concatenate([np.repeat(row, together, axis=0), fillers])
+        return np.stack([all_of(made.draw(rows)).ravel() for _ in range(draws)])
+
+    return (pair("many others", side, game, release.protected.relation),)
+
+
+# --- what is made once ----------------------------------------------------------------------------
+
+
+def histograms(release: PrivateHistograms, together: int) -> tuple[Arrangement, ...]:
+    """Counts, and the rows that are drawn from them: nothing else may be in these."""
+    small = replace(release, bins=min(release.bins, _BINS))
+
+    def seen(made: PrivateHistograms) -> Floats:
+        drawn = made.draw()
+        return np.concatenate([*drawn.histograms, drawn.rows.mean(axis=0)]).astype(np.float64)
+
+    game = InventedGame(release.schema)
+    return (_once(small, seen, (game.opposite, game.against), together),)
+
+
+def clusters(release: PrivateClusters, together: int) -> tuple[Arrangement, ...]:
+    """The noisy moments that clusters are made from, and nothing besides."""
+    up = np.array([[_end(release.schema, place, 1) for place in range(_width(release.schema))]])
+    some = up.copy()
+    for place in range(0, _width(release.schema), 2):
+        some[0, place] = _end(release.schema, place, 0)
+    return (_once(release, PrivateClusters.noisy_moments, (up, some), together),)
+
+
+def _once(
+    release: Any, seen: Callable[[Any], Floats], ends: tuple[Rows, Rows], together: int
+) -> ReleaseCanary:
+    """Records of the canary, or what stands in their place, and as many of a filler."""
+    relation, (canary, against) = release.protected.relation, ends
+    other = {
+        Relation.REPLACE_ONE: against,
+        Relation.BLANK_ONE: np.full_like(against, np.nan),
+        Relation.ADD_OR_REMOVE_ONE: against[:0],
+    }[relation]
+    fillers = np.repeat(against, together, axis=0)
+
+    def of(row: Rows) -> Callable[[int], Floats]:
+        records = np.concatenate([np.repeat(row, together, axis=0), fillers])
+        made: ArtefactRelease = replace(release, records=records)
+        return lambda draws: np.stack([seen(made) for _ in range(draws)])
+
+    return ReleaseCanary("as many others", of(canary), of(other))
+
+
+def _width(schema: Schema) -> int:
+    return len(schema.features)
+
+
+def _end(schema: Schema, place: int, which: int) -> float:
+    """The lowest (0) or highest (1) value of a feature."""
+    domain = schema.features[place].domain
+    if isinstance(domain, Categories):
+        return float(which * (len(domain.values) - 1))
+    assert isinstance(domain, Numbers)
+    return float((domain.lower, domain.upper)[which])

@@ -1,0 +1,115 @@
+"""shap's beeswarm of our explanations, with the noise of each feature behind its points.
+
+shap draws with pyplot, which keeps every figure it makes; ours are taken out of it again, so that
+nothing global is left behind and nothing is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from voile.core.explanation import Explanation
+from voile.core.explanation_checks import RowData
+from voile.core.optional import optional
+from voile.core.row_note import was_filled
+from voile.core.schema import Schema
+from voile.views.plots.style import INK, QUIET, one_output, write_promise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def beeswarm(
+    explanation: Explanation,
+    *,
+    output: str | None = None,
+    most: int = 12,
+    schema: Schema | None = None,
+) -> Figure:
+    """Every row's attribution of every feature as a point, coloured by the feature's value.
+
+    Where attributions are uncertain, a band behind the points of a feature spans the 95 % that
+    noise alone would cover: a point inside cannot be told from zero. Where the value of a row was
+    missing, its point is grey.
+
+    Args:
+        explanation: what to draw; several rows. Without data the points have one colour.
+        output: which output, needed where there are several.
+        most: how many features to draw; the last place adds up the others.
+        schema: of the rows, for what the output is called.
+    """
+    shap = optional("shap", extra="explain")
+    chosen = explanation if output is None else explanation.output(output)
+    described = chosen.describe(schema=schema)
+    title = one_output(described).title
+    points = chosen.to_shap()
+    points.data = _without_filled(chosen)
+    with _figure(8.0, 1.4 + 0.4 * min(most, chosen.shape[1])) as figure, _fixed_spread():
+        axes = figure.add_subplot()
+        shap.plots.beeswarm(points, max_display=most, show=False, plot_size=None, ax=axes)
+    banded = _draw_noise(axes, chosen)
+    more = "\n(band: inside, a point cannot be told from zero)" if banded else ""
+    said = f"attribution to {title}{more}"
+    axes.set_xlabel(said, color=INK, fontsize=10, parse_math=False)
+    write_promise(figure, described)
+    return figure
+
+
+def _without_filled(explanation: Explanation) -> RowData | None:
+    """The values of the rows, NaN where one was missing and filled in."""
+    data = explanation.data
+    if data is None or data.dtype.kind == "U":
+        return data
+    filled = [
+        [was_filled(explanation.notes, name, row=row) for name in explanation.feature_names]
+        for row in range(len(data))
+    ]
+    return np.where(filled, np.nan, data)
+
+
+def _draw_noise(axes: Axes, explanation: Explanation) -> bool:
+    """A band for each line of the picture; whether there are any."""
+    if explanation.reach is None:
+        return False
+    widest = explanation.reach[:, :, 0].max(axis=0)
+    named = dict(zip(explanation.feature_names, widest, strict=True))
+    lines = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    written = {label.get_text(): place for place, label in lines if label.get_text()}
+    rest = [reach for name, reach in named.items() if name not in written]
+    for name, place in written.items():
+        # What stands for no feature is the sum of the others.
+        reach = named.get(name, float(np.sqrt(np.sum(np.square(rest)))))
+        span = [place - 0.42, place + 0.42]
+        axes.fill_betweenx(span, -reach, reach, color=QUIET, alpha=0.15, linewidth=0, zorder=-2)
+    return True
+
+
+@contextmanager
+def _fixed_spread() -> Iterator[None]:
+    """The beeswarm spreads points by numpy's global generator; it is put back as it was."""
+    before = np.random.get_state()  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(before)  # noqa: NPY002
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[Figure]:
+    pyplot = optional("matplotlib.pyplot", extra="explain")
+    before = pyplot.gcf() if pyplot.get_fignums() else None
+    figure: Figure = pyplot.figure(figsize=(width, height), layout="constrained")
+    try:
+        yield figure
+    finally:
+        pyplot.close(figure)
+        if before is not None:
+            pyplot.figure(before.number)
+    figure.set_size_inches(width, height)
+    figure.set_layout_engine("constrained")
