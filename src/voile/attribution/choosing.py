@@ -90,6 +90,14 @@ def explainer_by(
     Raises:
         InvalidInput: the model does not offer what the method needs: gradients, trees, few players.
         Refused: the method does not offer what is asked for.
+
+    >>> from voile.core.schema import Feature, Numbers
+    >>> from voile.models import wrap
+    >>> schema = Schema("t", (Feature("age", Numbers(0, 120)), Feature("bmi", Numbers(10, 60))))
+    >>> model = wrap(lambda x: x.sum(axis=1))
+    >>> explainer = explainer_by(Method.PERMUTATION, model, [[40.0, 20.0]], schema=schema)
+    >>> explainer([[50.0, 25.0]]).values.ravel().tolist()
+    [10.0, 5.0]
     """
     method, speed = member(Method, method), speed or Speed()
     common: dict[str, Any] = {"schema": schema, "groups": groups, "speed": speed}

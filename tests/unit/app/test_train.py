@@ -136,7 +136,7 @@ def test_broken_off_it_goes_on_without_paying_twice(
     paid = 1 if kind is PrivateMoments else 2
     assert len(records(home, ReleaseRecord)) == paid
     said = handle(asked(home, preview=True)).preview.remarks[-1]
-    assert said.startswith(f"{paid} of 3 releases are paid for; the rest fits: takes ")
+    assert said.startswith(f"{paid} of 3 releases are paid for; the rest fits: uses ")
     result: TrainedModelResult = handle(asked(home))
     assert result.trained.charges == CHARGES
     assert result.new == CHARGES[paid:]
@@ -217,7 +217,7 @@ def test_a_preview_says_what_to_expect_and_charges_nothing(home: Path) -> None:
     assert "guarantee: (ε = 2, δ = 1e-5) for each row of 'people 1'" in said
     assert "signal 312 (1,500 rows, 5 features" in said
     assert "lost at most 0.04 in AUC and 0.05 in log-loss" in said
-    assert "fits: takes 29" in said
+    assert "fits: uses 29" in said
     assert "Too little signal" not in said
     assert records(home, ReleaseRecord) == []
 
@@ -228,7 +228,7 @@ def test_too_little_signal_is_said_before_anything_is_spent(tmp_path: Path) -> N
     assert "Too little signal: 20.8, and below 30 a model is mostly noise" in said
     for help_ in ("fewer features", "larger epsilon", "more rows (about 145", "secure sum"):
         assert help_ in said
-    with pytest.raises(InvalidInput, match=r"Too little signal.*If so, add --yes"):
+    with pytest.raises(InvalidInput, match=r"Too little signal.*Pass --yes to confirm"):
         handle(asked(home))
     assert records(home, ReleaseRecord) == []
     made = handle(asked(home, sure=True))
@@ -388,14 +388,14 @@ def test_damage_is_found(trained: TrainedModel, tmp_path: Path) -> None:
         with pytest.raises(UnreadableFile):
             load_trained_model(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps(FOLDER.head))
-    with pytest.raises(UnreadableFile, match="was broken off; the `voile train`"):
+    with pytest.raises(UnreadableFile, match="run the same `voile train` again"):
         load_trained_model(tmp_path)
 
 
 def test_a_model_takes_the_place_of_nothing_else(home: Path) -> None:
     (home / "model").mkdir()
     (home / "model" / "mine.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match=r"other things than a trained model \(mine.txt\)"):
+    with pytest.raises(InvalidInput, match=r"other files than a trained model \(mine.txt\)"):
         handle(asked(home))
     assert records(home, ReleaseRecord) == []
 
@@ -477,9 +477,11 @@ def test_other_ways_to_explain_use_probabilities(trained: TrainedModel) -> None:
     ("changes", "said"),
     [
         ({"level": "summary"}, "level detailed only"),
-        ({"output": "no"}, "with the other sign"),
+        ({"output_name": "no"}, "with the other sign"),
         ({"model_origin": "public"}, "leave out --model-origin"),
         ({"schema": "people.toml"}, "leave out --schema"),
+        ({"method": "surrogate"}, "an artefact of `voile federate`"),
+        ({"method": "kernel"}, "background rows"),
     ],
 )
 def test_what_the_closed_formula_does_not_know_is_refused(

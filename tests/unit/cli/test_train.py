@@ -49,7 +49,7 @@ def test_what_is_printed(run: Any) -> None:
 
 
 def test_a_useless_model_is_named_first(run: Any) -> None:
-    assert "If so, add --yes" in run("--epsilon", "0.01", code=2)
+    assert "Pass --yes to confirm" in run("--epsilon", "0.01", code=2)
     said = run("--epsilon", "0.01", "--yes")
     assert said.startswith("do not use it as it is: The model: it cannot be told from always")
 

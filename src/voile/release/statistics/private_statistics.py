@@ -31,6 +31,22 @@ class PrivateStatistics:
         budget: how noisy they are.
         tables, moments, calibration: paid for.
         guarantee: joint, of all three (`joint_guarantee`).
+
+    >>> import numpy as np
+    >>> from voile import Protected
+    >>> from voile.core.schema import Categories, Feature, Label, Schema
+    >>> levels = Categories(("no", "yes"))
+    >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
+    >>> budget = StatisticsBudget(schema=schema, rows=200, relation="blank one", rho=0.5)
+    >>> terms = {"protected": Protected("row", "blank one", "people"), "delta": 1e-6}
+    >>> tables = FineTables((np.array([[100, 0], [0, 100]]),), event=None)
+    >>> moments = CentredMoments(tuple(map(np.array, ([0, 0], [-200, 200], [0]))), event=None)
+    >>> table = np.zeros((budget.calibration_bins, 2), dtype=np.int64)
+    >>> table[1, 0] = table[6, 1] = 100
+    >>> parts = (tables, moments, CalibrationTable((table,), event=None))
+    >>> found = PrivateStatistics(budget, *parts, joint_guarantee(budget, **terms))
+    >>> found.model.predict({"smoker": ["no", "yes"]})[:, 1].round(2).tolist()
+    [0.02, 0.98]
     """
 
     budget: StatisticsBudget
@@ -58,7 +74,16 @@ class PrivateStatistics:
 
 
 def joint_guarantee(budget: StatisticsBudget, *, protected: Protected, delta: float) -> Guarantee:
-    """What all three releases of a budget promise together."""
+    """What all three releases of a budget promise together.
+
+    >>> from voile import Relation
+    >>> from voile.datasets.clinic import SCHEMA
+    >>> given = {"schema": SCHEMA, "rows": 8000, "relation": Relation.BLANK_ONE}
+    >>> budget = StatisticsBudget.within(**given, epsilon=2.0, delta=1e-5)
+    >>> protected = Protected("row", "blank one", "patients")
+    >>> round(joint_guarantee(budget, protected=protected, delta=1e-5).epsilon, 3)
+    2.0
+    """
     sensitivity = budget.tables_noise.sensitivity
     check_bounds(sensitivity, protected)
     return Guarantee(

@@ -70,21 +70,37 @@ class _Numbers(OneTimeArtefact):
 
 @dataclass(frozen=True, eq=False)
 class FineTables(_Numbers):
-    """Noisy counts of each feature's fine cells by class, one table of shape (cells, 2) each."""
+    """Noisy counts of each feature's fine cells by class, one table of shape (cells, 2) each.
+
+    >>> tables = FineTables((np.array([[70, 20], [31, 79]]),), event=Zcdp(0.07))
+    >>> tables.check_paid()
+    Traceback (most recent call last):
+    voile.core.errors.Refused: these tables were made from protected records ...
+    """
 
     what: ClassVar = "tables"
 
 
 @dataclass(frozen=True, eq=False)
 class CentredMoments(_Numbers):
-    """Noisy K·Σz and K·Σt·z of each feature, Σt, and K_j·K_k·Σ z_j z_kᵀ of each pair."""
+    """Noisy K·Σz and K·Σt·z of each feature, Σt, and K_j·K_k·Σ z_j z_kᵀ of each pair.
+
+    >>> moments = CentredMoments(tuple(map(np.array, ([2, -1], [-98, 99], [3]))), event=None)
+    >>> [block.tolist() for block in moments.blocks]
+    [[2, -1], [-98, 99], [3]]
+    """
 
     what: ClassVar = "moments"
 
 
 @dataclass(frozen=True, eq=False)
 class CalibrationTable(_Numbers):
-    """Noisy counts of score bins by class: one table of shape (bins, 2)."""
+    """Noisy counts of score bins by class: one table of shape (bins, 2).
+
+    >>> table = CalibrationTable((np.array([[90, 11], [12, 88]]),), event=None)
+    >>> table.blocks[0].sum(axis=0).tolist()
+    [102, 99]
+    """
 
     what: ClassVar = "tables"
 
@@ -246,6 +262,17 @@ class PrivateFineTables(_StatisticsRelease):
         1. One row moves all tables together by √d at most (blank one), or √(2d) (replace one).
         2. Cells come from the schema: also those in which nobody is.
         3. No row makes `draw` raise.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Categories, Feature, Label, Schema
+    >>> levels = Categories(("no", "yes"))
+    >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
+    >>> budget = StatisticsBudget(schema=schema, rows=200, relation="blank one", rho=0.5)
+    >>> terms = {"protected": Protected("row", "blank one", "people"), "delta": 1e-6}
+    >>> rows = {"smoker": ["no", "yes"] * 100, "ill": ["no", "yes"] * 100}
+    >>> release = PrivateFineTables(rows, budget, **terms)
+    >>> release.cost(1), [table.shape for table in release.draw().blocks]
+    (Zcdp(rho=0.07125), [(2, 2)])
     """
 
     tag: ClassVar = "statistics-tables"
@@ -297,6 +324,18 @@ class PrivateMoments(_StatisticsRelease):
 
     Args: besides those of all three:
         tables: the first release, paid for.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Categories, Feature, Label, Schema
+    >>> levels = Categories(("no", "yes"))
+    >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
+    >>> budget = StatisticsBudget(schema=schema, rows=200, relation="blank one", rho=0.5)
+    >>> terms = {"protected": Protected("row", "blank one", "people"), "delta": 1e-6}
+    >>> rows = {"smoker": ["no", "yes"] * 100, "ill": ["no", "yes"] * 100}
+    >>> tables = FineTables((np.array([[100, 0], [0, 100]]),), event=None)
+    >>> release = PrivateMoments(rows, budget, **terms, tables=tables)
+    >>> release.cost(1), [block.shape for block in release.draw().blocks]
+    (Zcdp(rho=0.40375), [(2,), (2,), (1,)])
     """
 
     tables: FineTables = field(kw_only=True)
@@ -367,6 +406,20 @@ class PrivateCalibrationTable(_StatisticsRelease):
 
     Args: besides those of all three:
         tables, moments: the releases before it, paid for.
+
+    >>> from voile import Protected
+    >>> from voile.core.schema import Categories, Feature, Label, Schema
+    >>> levels = Categories(("no", "yes"))
+    >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
+    >>> budget = StatisticsBudget(schema=schema, rows=200, relation="blank one", rho=0.5)
+    >>> terms = {"protected": Protected("row", "blank one", "people"), "delta": 1e-6}
+    >>> rows = {"smoker": ["no", "yes"] * 100, "ill": ["no", "yes"] * 100}
+    >>> tables = FineTables((np.array([[100, 0], [0, 100]]),), event=None)
+    >>> moments = CentredMoments(tuple(map(np.array, ([0, 0], [-200, 200], [0]))), event=None)
+    >>> known = {"tables": tables, "moments": moments}
+    >>> release = PrivateCalibrationTable(rows, budget, **terms, **known)
+    >>> release.cost(1), [table.shape for table in release.draw().blocks]
+    (Zcdp(rho=0.025), [(8, 2)])
     """
 
     tables: FineTables = field(kw_only=True)

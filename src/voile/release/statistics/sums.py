@@ -33,6 +33,13 @@ class LabelledRecords:
         rows: shape (n, d); the schema's defaults stand for what cannot be read.
         labels: shape (n,); 0 or 1, and 0 for null rows, which are never counted.
         null: shape (n,).
+
+    >>> from voile.core.schema import Categories, Feature, Label
+    >>> levels = Categories(("no", "yes"))
+    >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
+    >>> found = LabelledRecords.read({"smoker": ["no", "yes"], "ill": ["yes", "?"]}, schema)
+    >>> found.labels.tolist(), found.null.tolist()
+    ([1, 0], [False, True])
     """
 
     rows: Rows = field(repr=False)

@@ -88,7 +88,7 @@ def test_a_model_is_trained_kept_asked_and_explained(kind: str) -> None:
     (own,) = told.explanation.guarantees
     assert (own.epsilon, own.delta) == (trained.guarantee.epsilon, trained.guarantee.delta)
     for by in ("items", "genre"):
-        reasons = why(kind, by_what=by)
+        reasons = why(kind, group_by=by)
         assert reasons.output_names == told.explanation.output_names
         total = reasons.base_values[0] + reasons.values[0].sum(axis=0)
         assert total == pytest.approx(told.explanation.values[0, 0], abs=0.02), by
@@ -161,7 +161,7 @@ def test_what_a_model_cannot_do_is_refused() -> None:
         train("ncf", epsilon=9.0)
     train("ncf")
     with pytest.raises(Refused, match="for the user herself"):
-        why("ncf", by_what="genre", to="others", account="users", epsilon=0.5, top=1)
+        why("ncf", group_by="genre", audience="others", account="users", epsilon=0.5, top=1)
 
 
 @pytest.mark.usefixtures("shop")
@@ -217,7 +217,7 @@ def test_a_model_of_another_package_is_trained_and_explained(
 ) -> None:
     toys.install(monkeypatch, "voile.recommenders", root="tests.support.toys:RECOMMENDER")
     assert train("root").charges
-    assert why("root", by_what="genre").feature_names[:3] == ("Comedy", "Drama", "War")
+    assert why("root", group_by="genre").feature_names[:3] == ("Comedy", "Drama", "War")
     with pytest.raises(Refused, match="for the user herself"):
         why("root")
     monkeypatch.undo()
