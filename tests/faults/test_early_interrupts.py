@@ -44,7 +44,9 @@ def in_a_callback():
 def in_a_class():
     type("Class", (), {"field": Named()})
 
-app.app.command("interrupted")(WHERE)
+root = app.build()
+root.command("interrupted")(WHERE)
+app.build = lambda words: root
 cli.main(["interrupted"])
 """
 
@@ -58,7 +60,7 @@ def run(script: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("module", ["voile.cli.app", "click", "typer", "voile.cli.federate"])
+@pytest.mark.parametrize("module", ["voile.cli.app", "click", "typer", "voile.cli.schema"])
 def test_among_imports_nothing_has_begun(module: str) -> None:
     said = "\nvoile: interrupted before anything began\n"
     assert run(AMONG_IMPORTS.format(module=module)) == (INTERRUPTED, said)

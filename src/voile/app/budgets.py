@@ -23,9 +23,8 @@ from voile.app.commands.budget import (
 )
 from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
-from voile.core.choices import member
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Protected, ProtectedUnit, declared_maximum
+from voile.core.guarantee import Protected, declared_maximum
 from voile.core.input_file import read_file, read_json
 from voile.core.rendering import write_page
 from voile.privacy.accounting.measures import consumed
@@ -226,7 +225,7 @@ class ForecastResult:
 def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     """Open it, on record."""
     protected = Protected(
-        member(ProtectedUnit, command.unit),
+        command.unit,
         command.relation,
         command.dataset,
         command.columns,

@@ -91,13 +91,14 @@ def explainer_by(
         InvalidInput: the model does not offer what the method needs: gradients, trees, few players.
         Refused: the method does not offer what is asked for.
 
+    >>> import numpy as np
     >>> from voile.core.schema import Feature, Numbers
     >>> from voile.models import wrap
-    >>> schema = Schema("t", (Feature("age", Numbers(0, 120)), Feature("bmi", Numbers(10, 60))))
-    >>> model = wrap(lambda x: x.sum(axis=1))
-    >>> explainer = explainer_by(Method.PERMUTATION, model, [[40.0, 20.0]], schema=schema)
-    >>> explainer([[50.0, 25.0]]).values.ravel().tolist()
-    [10.0, 5.0]
+    >>> schema = Schema("t", (Feature("a", Numbers(0, 1)), Feature("b", Numbers(0, 1))))
+    >>> model = wrap(lambda rows: rows @ [1.0, 2.0], digest="sum", output_names=["score"])
+    >>> explain = explainer_by(Method.LIME, model, np.zeros((1, 2)), schema=schema)
+    >>> explain(np.ones((1, 2))).values.shape
+    (1, 2, 1)
     """
     method, speed = member(Method, method), speed or Speed()
     common: dict[str, Any] = {"schema": schema, "groups": groups, "speed": speed}

@@ -7,6 +7,8 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,20 +17,6 @@ import typer
 from typer.core import TyperGroup
 
 from voile._version import __version__
-from voile.app.commands.fields import RenamedWarning
-from voile.cli import (
-    assess,
-    audit,
-    budget,
-    demo,
-    explain,
-    federate,
-    init,
-    recommend,
-    schema,
-    testbed,
-    train,
-)
 from voile.cli.interrupts import told_how_to_go_on
 from voile.cli.logs import LOG_FILE, SAID, VERBOSE, LogSettings, logged, taken_out
 from voile.cli.output import ExitCode, exit_code, print_error
@@ -74,31 +62,64 @@ class _Root(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
-    name="voile",
-    cls=_Root,
-    help="Explanations of machine-learning models that are safe to publish.",
-    epilog=_EPILOG,
-    add_completion=False,
-    no_args_is_help=True,
-    suggest_commands=False,  # click suggests already
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(schema.app, name="schema")
-app.add_typer(audit.app, name="audit")
-app.add_typer(budget.app, name="budget")
-app.add_typer(recommend.app, name="recommend")
-app.add_typer(testbed.app, name="testbed")
-app.command("explain", epilog=explain.EPILOG)(explain.explain)
-app.command("train", epilog=train.EPILOG)(train.train)
-app.command("demo", epilog=demo.EPILOG)(demo.demo)
-app.command("init", epilog=init.EPILOG)(init.init)
-app.command("federate", epilog=federate.FEDERATE_EPILOG)(federate.federate)
-app.command("federate keygen", epilog=federate.KEYGEN_EPILOG, hidden=True)(federate.keygen)
-app.command("node", epilog=federate.EPILOG)(federate.node)
-app.command("assess", epilog=assess.EPILOG)(assess.assess)
-app.command("report", epilog=federate.REPORT_EPILOG)(federate.report)
+_COMMANDS: Final = {
+    "explain": "Explain what MODEL predicts for the rows of DATA, with a guarantee and a receipt.",
+    "train": "Train a model on the protected rows of ROWS, with row-level privacy.",
+    "demo": "Train across eight invented hospitals, explain a patient, write a report.",
+    "init": "Start a federation from tables, or a workspace (voile.toml) from a model.",
+    "federate": "Train a model and its explainer across the parties of CONFIG; write an artefact.",
+    "federate keygen": "",
+    "node": "Take part in a federation whose server runs on another machine.",
+    "assess": "Attack every charged release on invented records, and try to refute its claim.",
+    "report": "Write one HTML page with the guarantee, the quality, and how to verify both.",
+    "schema": "Show a schema, check data against it, or propose one from public rows.",
+    "audit": "Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
+    "budget": "Open, show and renew privacy budgets, and verify them against the audit log.",
+    "recommend": "Train a recommender once; what users see about themselves is then free.",
+    "testbed": "A SuperLink and nodes on this machine, for trying out and for tests only.",
+}
+"""Each with its line in `voile --help`."""
+_PLACES: Final = {"federate keygen": "federate", "node": "federate", "report": "federate"}
+"""Those that do not stand in a file of their own name."""
+
+
+def build(words: Sequence[str] = ()) -> typer.Typer:
+    """The command `voile`; with words of a command line, without what the other commands load."""
+    root = typer.Typer(
+        name="voile",
+        cls=_Root,
+        help="Explanations of machine-learning models that are safe to publish.",
+        epilog=_EPILOG,
+        add_completion=False,
+        no_args_is_help=True,
+        suggest_commands=False,  # click suggests already
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    root.callback()(_root)
+    named = next((word for word in words if not word.startswith("-")), None)
+    for name, summary in _COMMANDS.items():
+        if words and name.split()[0] != named:
+            root.command(name, help=summary, hidden=" " in name)(_only_listed)
+            continue
+        module = import_module(f"voile.cli.{_PLACES.get(name, name)}")
+        if hasattr(module, "app"):
+            root.add_typer(module.app, name=name)
+            continue
+        own = name.split()[-1]
+        epilog = getattr(module, f"{own.upper()}_EPILOG", None) or module.EPILOG
+        root.command(name, epilog=epilog, hidden=" " in name)(getattr(module, own))
+    return root
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name != "app":  # all of it, for tests and for documentation
+        raise AttributeError(f"module 'voile.cli.app' has no attribute {name!r}")
+    return build()
+
+
+def _only_listed() -> None:
+    """A command that was not asked for."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -107,7 +128,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     version: Annotated[
         bool,
@@ -137,7 +157,6 @@ def main(arguments: list[str] | None = None) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a plain terminal shows what it can
     plain, warnings.formatwarning = warnings.formatwarning, _warning
-    warnings.simplefilter("always", RenamedWarning)
     try:
         code = _logged(arguments, logs)
         sys.stdout.flush()
@@ -169,7 +188,7 @@ def _warning(message: Warning | str, *_: object, **__: object) -> str:
 def _run(arguments: list[str]) -> int:
     """Run the command and report its error, if any."""
     as_json = "--json" in arguments
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(build(arguments or ["--help"]))
     try:
         with (
             command.make_context("voile", list(arguments)) as context,

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import click
 
-from voile.app.calls import PAID
 from voile.cli.rounds import say
 
-__all__ = ["PAID", "interruptible", "told_how_to_go_on"]
+__all__ = ["interruptible", "told_how_to_go_on"]
 _YES = "--yes"
 _REDRAW = frozenset({"--redraw", "--fresh"})
 """What would pay again; the second is the former spelling."""
@@ -79,7 +78,7 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 @contextmanager
 def interruptible(
-    kept: str = PAID, outputs: Callable[[], Sequence[Path]] = lambda: ()
+    kept: str | None = None, outputs: Callable[[], Sequence[Path]] = lambda: ()
 ) -> Iterator[None]:
     """Tells whoever interrupts what is kept, and the command that goes on from there.
 
@@ -87,11 +86,13 @@ def interruptible(
     before the interrupt, and files that were written already may be overwritten with --yes.
 
     Args:
-        kept: in words.
+        kept: in words; that paid answers are, if not given.
         outputs: what the command writes; asked once it is interrupted.
     """
+    from voile.app.calls import PAID  # `voile --help` does without commands
+
     course = _course(click.get_current_context(silent=True))
-    course.kept, course.outputs = kept, outputs  # also once the block has ended
+    course.kept, course.outputs = kept or PAID, outputs  # also once the block has ended
     try:
         yield
     except KeyboardInterrupt:

@@ -44,6 +44,7 @@ EXEMPT = {
     "_HandOver": "costs nothing: what it hands over was charged when it was drawn",
     "_Upload": "costs nothing: moments are charged when they are drawn",
     "ReleaseTerms": "says what a release costs",
+    "_TrainingPlan": "adds up what the releases of a recommender cost",
     "PipelinePlan": "adds up what its stages cost",
     "NoisyStage": "is for calibration: nothing is released by it",
     "GaussianMechanism": "a mechanism: releases are made with it",

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import typer
 from rich.text import Text
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from voile._version import __version__
 from voile.cli import app
@@ -326,3 +328,24 @@ def test_no_word_of_a_help_text_is_taken_for_markup() -> None:
             seen += 1
             assert Text.from_markup(text).plain == text.replace("\\[", "["), command.name
     assert seen > 100
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    """`voile --help` loads no command; what it lists is written down beside their names."""
+    whole, listed = (get_command(each) for each in (app.build(), app.build(["--help"])))
+    assert isinstance(whole, TyperGroup)
+    assert isinstance(listed, TyperGroup)
+    shown = {name: each.help for name, each in listed.commands.items() if not each.hidden}
+    own = {name: each.help for name, each in whole.commands.items() if not each.hidden}
+    assert shown == {name: (text or "").split("\n\n")[0] for name, text in own.items()}
+
+
+def test_help_loads_no_command() -> None:
+    code = (
+        "import sys; from voile.cli import app\n"
+        "try: app.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted(n for n in sys.modules if n.startswith('voile.app') or n == 'pydantic'))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.endswith("[]\n")

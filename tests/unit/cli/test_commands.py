@@ -143,6 +143,7 @@ def test_former_options_are_hidden() -> None:
         ((*EXPLAIN, "--delta", "2"), "--delta: expected a number below 1, found 2.0"),
         ((*OPEN[:-4], "--epsilon", "nan", "--delta", "0"), "--epsilon: expected a finite number"),
         ((*EXPLAIN, "--level", "high"), "--level: expected one of 'summary'"),
+        ((*OPEN, "--unit", "house"), "--unit: expected one of 'row', 'explained row'"),
         ((*OPEN, "--relation", "any"), "--relation: expected one of 'zero-out', 'replace one'"),
         (("testbed", "up", "0"), "N: expected a number of at least 1, found 0"),
         ((*WHY, "--audience", "all"), "--audience: expected one of 'self' or 'others'"),

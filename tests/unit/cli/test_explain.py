@@ -28,7 +28,6 @@ from voile.app.explain import ReleasedExplanation, outputs
 from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import named_features
-from voile.cli import explain_output
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.row_note import filled_note
 from voile.core.schema import Categories, Label
@@ -37,6 +36,7 @@ from voile.records.ledger import ReplayKey
 from voile.records.storage import open_storage
 from voile.records.vault import PARTS
 from voile.release import trained_privately
+from voile.views.tables import explanation_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -316,7 +316,8 @@ def test_where_nobody_signs_no_receipt_is_promised(
     with pytest.raises(SystemExit):
         cli.main([*asked("applicants.csv", *FREE), *nobody])
     said = capsys.readouterr().err
-    assert "No signing policy found (alone/audit-policy.toml): nothing is signed" in said
+    assert "No signing policy found (alone/audit-policy.toml): nothing is signed, and you" in said
+    assert "get no receipt. Create one with `voile audit init`" in said
 
 
 def test_top_names_the_features_of_each_row(run: Any) -> None:
@@ -337,7 +338,7 @@ def test_each_row_shows_its_own_top_features() -> None:
     whole = Explanation(values=values, base_values=np.zeros(1), feature_names=("a", "b", "c"))
     assert named_features(whole, 1) == [["a"], ["c"]]
     assert named_features(whole, 3) == [["a", "b"], ["c", "b"]]
-    table = explain_output._table(ReleasedExplanation(whole, ()), 1)
+    table = explanation_table(ReleasedExplanation(whole, ()), 1)
     assert [list(column.cells) for column in table.columns] == [["a", "c"], ["+3", ""], ["", "+2"]]
 
 
@@ -351,7 +352,7 @@ def test_terminal_picture_and_page_say_the_same(tmp_path: Path) -> None:
         notes=(filled_note("b", 0, [0]),),
     )
     explained = ReleasedExplanation(one, (), deviations={"a": 0.5, "b": 1.0})
-    table = explain_output._table(explained, None)
+    table = explanation_table(explained, None)
     assert [[str(cell) for cell in column.cells] for column in table.columns] == [
         ["a", "b"],
         ["7", "missing (0 was filled in)"],
@@ -375,7 +376,7 @@ def test_a_few_rows_are_shown_with_their_values() -> None:
         half_widths=np.array([[2.0], [2.0]]),
         notes=(filled_note("a", 0, [1]),),
     )
-    table = explain_output._table(ReleasedExplanation(two, ()), None)
+    table = explanation_table(ReleasedExplanation(two, ()), None)
     assert [[str(cell) for cell in column.cells] for column in table.columns] == [
         ["a"],
         ["+3.0 ± 2.0\n7"],

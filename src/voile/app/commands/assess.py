@@ -11,7 +11,7 @@ from voile.app.commands.fields import Command, custodian_field
 
 
 class Assess(Command):
-    """Attack every charged release on invented records, and try to refute its privacy claim.
+    """Attack every charged release on invented records, and try to refute its claim.
 
     >>> Assess(subject="output/artefact", minutes=10).count_members is None
     True

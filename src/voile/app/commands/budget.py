@@ -11,7 +11,7 @@ from voile.app.commands.fields import (
     caller_field,
     custodian_field,
 )
-from voile.core.guarantee import Relation
+from voile.core.guarantee import ProtectedUnit, Relation
 
 
 class _Account(LedgerDatabase):
@@ -43,8 +43,9 @@ class OpenBudget(_Act, _Account):
         allow_inf_nan=False,
     )
     delta: float = custodian_field("The delta that belongs to it.", example=1e-6, ge=0, lt=1)
-    unit: str = custodian_field(
-        "row, 'explained row', user, client, or 'declared columns of a row'.", default="row"
+    unit: ProtectedUnit = custodian_field(
+        "row, 'explained row', user, client, or 'declared columns of a row'.",
+        default=ProtectedUnit.ROW,
     )
     columns: tuple[str, ...] = custodian_field(
         "A declared column, for that unit; repeatable.", default=(), option="--column"

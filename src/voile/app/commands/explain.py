@@ -237,7 +237,7 @@ class ExplanationSpec(ModelTerms):
 
 
 class Explain(SavedFiles, RecordFiles, ExplanationSpec):
-    """Explain what MODEL predicts for the rows of DATA, with a privacy guarantee and a receipt.
+    """Explain what MODEL predicts for the rows of DATA, with a guarantee and a receipt.
 
     A model trained with differential privacy can be explained for free (--protect training).
     Everything else is charged to an account. Every answer is recorded in the log.

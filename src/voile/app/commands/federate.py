@@ -99,7 +99,7 @@ class _Federation(Command):
 
 
 class Federate(_Federation):
-    """Train a model and a private explainer across the parties of CONFIG; write an artefact.
+    """Train a model and its explainer across the parties of CONFIG; write an artefact.
 
     It first shows what to expect, from public facts and the unprotected held-out file. If the
     result would be useless, it asks for --yes. Run the same command again to continue an

@@ -53,7 +53,7 @@ RelationKey: TypeAlias = Annotated[Relation, BeforeValidator(lambda word: member
 """How neighbouring data sets differ, as people write it."""
 
 
-class RenamedWarning(DeprecationWarning):
+class RenamedWarning(FutureWarning):
     """A former spelling was used; it works for one more version."""
 
 

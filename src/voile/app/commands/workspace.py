@@ -146,7 +146,7 @@ class Start(ModelTerms):
 
 
 class RunDemo(Command):
-    """Train across eight invented hospitals, explain a patient, write a report; about a minute.
+    """Train across eight invented hospitals, explain a patient, write a report.
 
     Needs no file, no network and no account. A privacy guarantee covers everything in the report.
     The data are invented, so the results are compared with the truth. Running it again replaces

@@ -168,7 +168,10 @@ class SecureSumSection(_ConfigSection):
     @model_validator(mode="after")
     def _sparse_against_the_curious(self) -> Self:
         if self.dropouts is not None and self.server is AssumedServer.ACTIVE:
-            raise ValueError("dropouts work with neighbours in a sparse graph only")
+            raise ValueError(
+                "dropouts need a sparse graph of neighbours, which an active server could choose: "
+                'leave `dropouts` out, or set server = "honest but curious"'
+            )
         return self
 
     def model(self, asked: int) -> ThreatModel:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Final, Self
+
+from voile.core.toml_text import parse_toml
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class StatisticsRule:
     @classmethod
     def loads(cls, text: str) -> Self:
         """A figure that is missing or not known is an error of the file."""
-        found = tomllib.loads(text)
+        found = parse_toml(text)
         return cls(
             version=found.pop("version"),
             split=SplitRule(**found.pop("split")),

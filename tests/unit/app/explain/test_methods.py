@@ -110,7 +110,7 @@ def test_trees_of_a_forest_give_its_exact_values_of_the_chosen_class() -> None:
     assert by_trees.output_names == exact.output_names
     assert by_trees.values == pytest.approx(exact.values, abs=1e-6)
     first = exact.output_names[0]
-    other = explained("trees", "FOREST", output={"True": "False"}[first])
+    other = explained("trees", "FOREST", output_name={"True": "False"}[first])
     assert other.values == pytest.approx(-by_trees.values, abs=1e-6)
 
 
@@ -131,7 +131,7 @@ def test_a_model_that_does_not_offer_it_is_refused(method: str, of: str, reason:
 def test_trees_that_add_up_to_something_else_are_refused_for_any_class() -> None:
     for name in ("False", "True"):
         with pytest.raises(InvalidInput, match="log-odds"):
-            explained("trees", "BOOSTED", output=name)
+            explained("trees", "BOOSTED", output_name=name)
 
 
 @pytest.mark.parametrize("method", ["kernel", "permutation", "lime", "gradients", "saliency"])

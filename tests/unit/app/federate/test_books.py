@@ -79,7 +79,7 @@ def test_another_event_than_planned_is_refused(books: Vault) -> None:
     louder = Repeated(PoissonSampled(Gaussian(2.0), 0.1, Relation.BLANK_ONE), 10)
     with pytest.raises(BudgetExceeded):
         recorder.before_participation(asked(1, louder))
-    with pytest.raises(Refused, match="promises no privacy"):
+    with pytest.raises(Refused, match="has no privacy guarantee"):
         recorder.before_participation(asked(1, None))
 
 

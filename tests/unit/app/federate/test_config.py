@@ -76,9 +76,9 @@ def test_defaults_are_filled_in_and_paths_lie_beside_the_file(
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("epsilon = 2.0", "epsilon = 0", r":13: privacy\.epsilon: .*number above 0, found 0"),
+        ("epsilon = 2.0", "epsilon = 0", r":14: privacy\.epsilon: .*number above 0, found 0"),
         ("epsilon = 2.0", "epsilon = inf", r"privacy\.epsilon"),
-        ("delta = 1e-05", "delta = 1.0", r":14: privacy\.delta"),
+        ("delta = 1e-05", "delta = 1.0", r":15: privacy\.delta"),
         ("delta = 1e-05", "", r"privacy\.delta: is missing"),
         ("delta = 1e-05", "delta = 1e-5\nsigma = 1 #", r"privacy\.sigma: there is no such key"),
         ('"zero-out"  #', '"any"  #', r"privacy\.relation: expected one of 'zero-out'"),

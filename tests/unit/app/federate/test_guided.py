@@ -102,7 +102,7 @@ def test_a_level_is_part_of_the_agreement_and_what_a_party_accepts(
     assert len({each.digest for each in agreed}) == len(levels)
     greedy = read_job(write_guided(tmp_path, 50.0))
     assert greedy.agreement.weakest_epsilon == 50.0
-    with pytest.raises(Refused, match=r"accepts at most .* and .ε = 50"):
+    with pytest.raises(Refused, match=r"accepts at most .* has .ε = 50"):
         federate(greedy)
 
 
