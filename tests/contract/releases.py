@@ -11,6 +11,7 @@ import numpy as np
 
 from tests.protecting import explained_row_of, row_of
 from tests.unit.recommenders import examples as shops
+from tests.unit.release.statistics import examples as statistics
 from voile.assess.members_count import OpenThreshold, PrivateMembersCount
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
@@ -356,6 +357,11 @@ COUNTS: dict[str, Case] = {
     for relation in (Relation.BLANK_ONE, Relation.REPLACE_ONE)
 }
 """What attacks release about members: figures, of which nothing is made any more."""
+COUNTS |= {
+    f"private statistics, {kind}": Case(partial(statistics.known, kind), None, 1)
+    for kind in ("tables", "moments", "calibration")
+}
+"""What additive models are made from; the promise about all three is joint."""
 
 SHOP = shops.shop(1000)
 MOMENTS = shops.moments(SHOP)

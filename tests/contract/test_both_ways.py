@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pytest
 
+from tests.unit.app import training_examples as training
 from tests.unit.app.workspace import examples as workspaces
 from tests.unit.cli.test_explain import PUBLIC_ROWS, prepared
 from tests.unit.recommenders import examples as shops
@@ -49,6 +50,7 @@ from voile.app.commands.budget import (
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.app.commands.train import Train
 from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
 from voile.app.demo import Demo, NetworkComparison
 from voile.assess.assessment import AssessedClaim, Verdict
@@ -78,6 +80,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 
 VARIES: Final = frozenset(
     {"values", "base_values", "top", "alarms"}  # noise
+    | {"quality", "used_features", "without_influence"}  # of a model with noise
     | {"root", "log_key", "address", "note", "record", "detail", "call"}  # nonces and keys
     | {"findings", "digest"}  # of what varies
     | {"time", "exhausted_at", "hourly_rate", "hourly_share"}  # when
@@ -128,6 +131,13 @@ TRAIN: Final[Fields] = {
     "catalogue": "items.csv",
     "interactions": "lines.csv",
     "account": "users",
+}
+LEARN: Final[Fields] = {
+    "rows": "rows.csv",
+    "schema": "people.toml",
+    "account": "people",
+    "epsilon": 2.0,
+    "delta": 1e-5,
 }
 PROMISE: Final[Fields] = {"dataset": "customers v2", "epsilon": 5.0, "delta": 1e-5}
 STARTED: Final[Fields] = {
@@ -196,6 +206,34 @@ CASES: Final[Mapping[str, Case]] = {
         "recommend train",
         "shop",
         refused="BudgetExceeded",
+    ),
+    "train": Case(
+        Train.read(
+            {**LEARN, "folder": "model", "held_out": "open.csv", "target": "ill", "epsilon": 1.5}
+        ),
+        "train",
+        "people",
+    ),
+    "train again": Case(Train.read({**LEARN, "folder": "made"}), "train", "people"),
+    "train, preview": Case(
+        Train.read({**LEARN, "folder": "model", "preview": True}), "train", "people"
+    ),
+    "train, over budget": Case(
+        Train.read({**LEARN, "folder": "dear", "epsilon": 9.0}),
+        "train",
+        "people",
+        refused="BudgetExceeded",
+    ),
+    "train, too little signal": Case(
+        Train.read({**LEARN, "folder": "noise", "epsilon": 0.01}),
+        "train",
+        "people",
+        refused="InvalidInput",
+    ),
+    "explain a trained model": Case(
+        Explain.read({"model": "made", "data": "open.csv", "save_as": "e.json"}),
+        "explain",
+        "people",
     ),
     "recommend": Case(
         Recommend.read({**TRAINED, "user": "7", "count": 3}), "recommend list", "shop"
@@ -367,6 +405,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
         handle(OpenBudget(**LOG, account="users", parallel=True, **terms))
         price = {"epsilon": 2.0, "delta": 1e-6, "folder": "made"}
         handle(TrainRecommender.read({**TRAIN, **price}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log, an account over rows, and a model that was paid from it."""
+    folder = training.write_people(tmp_path_factory.mktemp("people"), 300)
+    handle(training.asked(folder, folder=folder / "made"))
     return folder
 
 

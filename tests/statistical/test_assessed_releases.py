@@ -17,6 +17,7 @@ from tests.unit.recommenders import examples as shops
 from voile.assess import members_count
 from voile.assess.count_trials import count_trial
 from voile.assess.release_trials import release_trial
+from voile.assess.statistics_trials import at_half_noise, invented_statistics
 from voile.assess.trial import AuditTrial
 from voile.assess.user_trials import invented_moments
 from voile.core.guarantee import Relation
@@ -71,6 +72,20 @@ def test_correct_releases_are_kept(name: str) -> None:
 @pytest.mark.parametrize("name", MOMENTS)
 def test_correct_moments_are_kept(name: str) -> None:
     assert runs_until_refuted(moments()[name], 2000, at=KEPT_BELOW) is None
+
+
+@pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])
+@pytest.mark.parametrize("place", range(3))
+def test_correct_statistics_are_kept(place: int, relation: Relation) -> None:
+    release = invented_statistics(relation, 0.1, delta=1e-5)[place]
+    assert runs_until_refuted(release_trial("statistics", release), 500, KEPT_BELOW) is None
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_statistics_with_half_of_their_noise_are_refuted(place: int) -> None:
+    charged = invented_statistics(Relation.BLANK_ONE, 0.1, delta=1e-5)[place]
+    trial = release_trial("statistics", at_half_noise(charged), charged.cost(1))
+    assert runs_until_refuted(trial, MOST) is not None
 
 
 @pytest.mark.parametrize("relation", [Relation.BLANK_ONE, Relation.REPLACE_ONE])

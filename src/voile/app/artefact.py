@@ -26,10 +26,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from voile.app.alarms import alarms
 from voile.app.artefact_manifest import (
     LOGS,
     MANIFEST,
@@ -163,6 +164,7 @@ class Artefact:
     """Whether the black box was trained by the federation, and is here."""
     has_surrogate: bool = True
     """Whether there are a surrogate and a fast explainer."""
+    additive: ClassVar[None] = None
     _home: Path = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -274,6 +276,20 @@ class Artefact:
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         return tuple(Guarantee.from_dict(each) for each in self.statement["guarantees"])
+
+    @property
+    def reference_invented(self) -> bool:
+        """Whether the public rows were invented from the schema."""
+        return bool(self.settings.get("reference_invented", False))
+
+    @property
+    def charged_events(self) -> set[str]:
+        """What its training charged, as texts."""
+        return {row.event for row in self.history if row.outcome.counts}
+
+    def alarms(self, *, unused: Collection[str] = ()) -> tuple[str, ...]:
+        """Why it should not be used, if so; see `voile.app.alarms`."""
+        return tuple(alarms(self.figures, unused=unused))
 
     @property
     def deviations(self) -> Mapping[str, float] | None:

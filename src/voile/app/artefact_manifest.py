@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from voile.core.array_file import check_kind
-from voile.core.atomic_file import replace_file
-from voile.core.errors import UnreadableFile, VerificationFailed
+from voile.core.atomic_file import check_output, check_output_folder, is_left_over, replace_file
+from voile.core.errors import InvalidInput, UnreadableFile, VerificationFailed
 from voile.core.input_file import read_file, read_json
 from voile.federation.stored_text import file_stem
 from voile.records.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
@@ -193,6 +194,85 @@ def check_files(
             raise VerificationFailed(
                 f"{folder / name}: was changed or deleted after it was written"
             )
+
+
+@dataclass(frozen=True)
+class OwnFolder:
+    """A folder that one command writes, whole or not at all; the manifest comes last.
+
+    Until then a manifest without anything but format and version says whose folder it is.
+
+    Args:
+        what: is in it, in words.
+        command: what writes it, and finishes it after an interruption.
+        manifest: the name of its manifest.
+        kind, version: of the format.
+        files: what may lie in it.
+    """
+
+    what: str
+    command: str
+    manifest: str
+    kind: str
+    version: int
+    files: tuple[str, ...]
+
+    @property
+    def head(self) -> dict[str, Any]:
+        return {"format": self.kind, "version": self.version}
+
+    def is_at(self, folder: Path) -> bool:
+        """Whether one lies there, finished or not."""
+        try:
+            head = read_json(folder / self.manifest)
+        except UnreadableFile:
+            return False
+        return isinstance(head, dict) and head.get("format") == self.kind
+
+    def check_place(self, folder: Path) -> None:
+        """Refuse a place where nothing could be written, before anything is charged for it.
+
+        It takes the place of an earlier one, finished or not, and of nothing else.
+        """
+        check_output_folder(folder)
+        inside = sorted(folder.iterdir()) if folder.exists() else []
+        found = [path.name for path in inside if not is_left_over(path, self.files)]
+        others = [name for name in found if name not in self.files]
+        if found and (others or not self.is_at(folder)):
+            shown = ", ".join((others or found)[:3])
+            raise InvalidInput(
+                f"{folder}: holds other files than a {self.what} ({shown}); choose a new folder; "
+                "nothing was charged"
+            )
+        for name in self.files if found else ():
+            check_output(folder / name)
+
+    def begin(self, folder: Path, stale: Collection[str] = ()) -> None:
+        """Say whose folder it is, and clear away what was left over and what is out of date."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / self.manifest, self.head)
+        for path in folder.iterdir():
+            if is_left_over(path, self.files) or path.name in stale:
+                path.unlink()
+
+    def finish(self, folder: Path, content: Mapping[str, Any], files: Collection[str]) -> None:
+        """Write the manifest, with a digest of each of these files."""
+        digests = {name: file_digest(folder / name) for name in files}
+        write_json(folder / self.manifest, {**self.head, **content, "files": digests})
+
+    def read_head(self, folder: Path) -> dict[str, Any]:
+        """The manifest of a finished one."""
+        path = folder / self.manifest
+        if not path.is_file():
+            raise UnreadableFile(f"{folder}: no {self.what} ({self.manifest} is missing)")
+        head = read_json(path)
+        check_kind(path, head, self.kind, self.version)
+        if head.keys() == self.head.keys():
+            raise UnreadableFile(
+                f"{folder}: training was interrupted; run the same `{self.command}` again, "
+                "nothing is paid for twice"
+            )
+        return dict(head)
 
 
 def file_digest(path: Path) -> str:

@@ -55,6 +55,7 @@ from voile.app.commands.federate import (
 )
 from voile.app.commands.fields import Command
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
+from voile.app.commands.train import Train
 from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
 from voile.core.errors import InvalidInput, VoileError
 
@@ -74,6 +75,7 @@ HANDLERS: Final[dict[type[Command], str]] = {
     RunDemo: "voile.app.demo:run_demo",
     Assess: "voile.app.assess.handler:assess",
     Explain: "voile.app.explain_rows:explain",
+    Train: "voile.app.train:train",
     TrainRecommender: "voile.app.recommend.handler:train_recommender",
     Recommend: "voile.app.recommend.handler:recommend",
     StartLog: "voile.app.audits:start",

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from voile.app.artefact import Artefact
 from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
@@ -19,6 +18,7 @@ from voile.app.explain.assessed import AssessedClaims, claims_behind
 from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
 from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
+from voile.app.explain.model_folder import ModelFolder
 from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
 from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
@@ -124,7 +124,7 @@ class ExplanationJob:
 
     spec: ExplanationSpec
     place: Place
-    artefact: Artefact | None
+    artefact: ModelFolder | None
     workspace: WorkspaceFile | None = None
     _built: dict[int, Release[Explanation]] = field(init=False, repr=False, default_factory=dict)
     _loaded: list[ExplanationInputs] = field(init=False, repr=False, default_factory=list)

@@ -6,19 +6,23 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from voile.app.calls import Context
+from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import warn_renamed
+from voile.app.commands.train import Train
 from voile.app.explain import ReleasedExplanation, ReleaseService
-from voile.app.explain_rows import ExplainResult, ExplanationJob, explain
+from voile.app.explain_rows import ExplainResult, ExplanationJob, PreviewResult, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
 from voile.core.explanation import Explanation
 from voile.records.audit_log import Receipt
 from voile.records.vault import WORKSPACE, open_vault_at
 from voile.release import Preview, Release
+
+if TYPE_CHECKING:
+    from voile.app.train import TrainedModelResult
 
 
 def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
@@ -113,6 +117,32 @@ class Workspace:
         job = ExplanationJob.from_command(self._command(name), self._context)
         given = rows if isinstance(rows, int) else job.inputs(None).read_rows(rows)
         return job.preview(self.service, given, caller=caller, fresh=redraw)
+
+    def train(
+        self,
+        rows: Any,
+        *,
+        schema: Any,
+        account: str,
+        epsilon: float,
+        delta: float,
+        output: str | PathLike[str],
+        **more: Any,
+    ) -> TrainedModelResult | PreviewResult:
+        """Train a private model on protected rows: charged to an account of this workspace.
+
+        Args:
+            rows: the name of a file, or a table with features and label.
+            schema: the name of a schema file, or a `Schema`.
+            account, epsilon, delta: who pays how much, for all releases together.
+            output: folder for the model.
+            more: other fields of `voile.app.commands.train.Train`, such as `held_out`. With
+                `preview=True` nothing is charged, and what it would cost is returned.
+        """
+        stated = {"account": account, "epsilon": epsilon, "delta": delta, "folder": output}
+        command = Train.read({"rows": rows, "schema": schema, **stated, **more})
+        result: TrainedModelResult | PreviewResult = handle(command, self._context)
+        return result
 
     def receipt(self, charge: str) -> Receipt:
         """A proof for one charge (`ReleasedExplanation.charges`), at any later time."""

@@ -15,6 +15,7 @@ from voile.assess import (
     history_trials,
     population_trials,
     row_trials,
+    statistics_trials,
     user_trials,
 )
 from voile.assess.claims import group_size
@@ -63,6 +64,10 @@ KINDS: Final = (
     ReleaseKind(PrivateLiking, user_trials.liking, _SOME),
     ReleaseKind(PrivatePopularity, user_trials.moments, _SOME, user_trials.at_half_noise),
     ReleaseKind(PrivateGram, user_trials.moments, _SOME, user_trials.at_half_noise),
+    *(
+        ReleaseKind(kind, statistics_trials.statistics, _SOME, statistics_trials.at_half_noise)
+        for kind in statistics_trials.KINDS
+    ),
     ReleaseKind(PrivateNetwork, history_trials.histories, 1, history_trials.at_half_noise),
     ReleaseKind(ChargedRate, figure_trials.rates, _SOME, figure_trials.rate_at_half_noise),
 )

@@ -23,7 +23,7 @@ from voile.cli.output import ExitCode, exit_code, print_error
 from voile.cli.starting import raise_interrupts
 
 _TRACEBACK = "VOILE_TRACEBACK"
-_GONE_ON_WITH: Final = frozenset({"assess", "demo", "explain", "federate", "recommend"})
+_GONE_ON_WITH: Final = frozenset({"assess", "demo", "explain", "federate", "recommend", "train"})
 """Commands that take their time: who interrupts them is told what is kept, and how to go on."""
 _log = logging.getLogger(SAID)
 
@@ -64,6 +64,7 @@ class _Root(TyperGroup):
 
 _COMMANDS: Final = {
     "explain": "Explain what MODEL predicts for the rows of DATA, with a guarantee and a receipt.",
+    "train": "Train a model on the protected rows of ROWS, with row-level privacy.",
     "demo": "Train across eight invented hospitals, explain a patient, write a report.",
     "init": "Start a federation from tables, or a workspace (voile.toml) from a model.",
     "federate": "Train a model and its explainer across the parties of CONFIG; write an artefact.",

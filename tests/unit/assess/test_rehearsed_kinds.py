@@ -33,6 +33,7 @@ BESIDES = {
     "LocalTraining": "stage_trial and, of its figures, own_rows_trial",
     "GlobalModel": "that of its LocalTraining",
     "_MomentsRelease": "its two kinds",
+    "_StatisticsRelease": "its three kinds",
 }
 """What costs something and is no release of its own kind, and what audits it."""
 EXEMPT = {
@@ -49,6 +50,7 @@ EXEMPT = {
     "GaussianMechanism": "a mechanism: releases are made with it",
     "LaplaceMechanism": "a mechanism",
     "DiscreteGaussian": "a mechanism",
+    "GaussianBlocks": "a mechanism",
     "DiscreteLaplace": "a mechanism",
     "ExponentialMechanism": "a mechanism",
     "PeelingTopK": "a mechanism",

@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from tests.unit.app.explain.examples import SCHEMA, TRAINED, model
 
 from voile import Explanation, cli
 from voile.app import explain_rows
+from voile.app.alarms import alarms
 from voile.app.explain import ReleasedExplanation, outputs
 from voile.app.explain.files import draw
 from voile.app.explain.released import NOT_ESTIMATED
@@ -922,16 +924,18 @@ def test_a_page_of_a_protected_row_holds_neither_its_values_nor_a_prediction(run
 def useless_artefact() -> Any:
     """As far as explanations look into it; its report begins with an alarm."""
     alarm = "it cannot be told from always saying <no>"
+    figures = {"quality": {"black box": {"alarms": [alarm]}, "surrogate": {"alarms": ["x"]}}}
     return SimpleNamespace(
         deviations=None,
+        additive=None,
         schema=SCHEMA,
         model=SCORE,
         reference=np.array([[2.0, 1.0, 1.0], [5.0, 4.0, 0.0]]),
-        settings={},
-        figures={"quality": {"black box": {"alarms": [alarm]}, "surrogate": {"alarms": ["x"]}}},
+        reference_invented=False,
+        alarms=partial(alarms, figures),
         origin=trained_privately(TRAINED),
         folder=Path("artefact"),
-        history=(),
+        charged_events=set(),
     )
 
 

@@ -18,12 +18,15 @@ from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace
 from voile.app.recommend.artefact import MANIFEST as RECOMMENDER
 from voile.app.recommend.artefact import load_recommender
+from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_model import load_trained_model
 from voile.app.workspace.file import books_beside
 from voile.assess.attribute_canaries import attribute_trial
 from voile.assess.claims import UNCHARGED, charge_beside
 from voile.assess.count_trials import count_trial
 from voile.assess.figure_trials import invented_rate, own_rows_trial
 from voile.assess.release_trials import release_trial
+from voile.assess.statistics_trials import invented_share, invented_statistics
 from voile.assess.training_canaries import CanaryObjective, stage_trial
 from voile.assess.trial import AuditTrial
 from voile.assess.user_trials import invented_labels, invented_moments
@@ -198,6 +201,12 @@ def _rate(terms: ChargedTerms) -> ChargedRelease:
     )
 
 
+def _statistics(terms: ChargedTerms) -> ChargedRelease:
+    if not isinstance(terms.event, Zcdp):
+        raise InvalidInput(f"{terms.event} is not the price of private statistics")
+    return invented_share(terms.what, terms.protected.relation, terms.event.rho, delta=_DELTA)
+
+
 def _declared(terms: ChargedTerms) -> ChargedRelease:
     protected = terms.protected
     norm = Norm.L1 if isinstance(terms.event, Laplace) else Norm.L2
@@ -234,6 +243,7 @@ _KINDS: Final[Mapping[str, Callable[[ChargedTerms], ChargedRelease]]] = {
     "synthetic background": _synthetic,
     "clusters of features": _clusters,
     "contribution rate": _rate,
+    "(fine tables|centred moments|calibration table)$": _statistics,
     "importance of .* of the history$": _about_users(LabelImportance, users=2),
     "noisy .* of the history$": _about_users(NoisyProfileOfUser),
     "top .* of the history$": _about_users(TopLabelsOfUser),
@@ -273,9 +283,11 @@ class Subject:
 
 
 def find_subject(path: Path) -> Subject:
-    """An artefact, a recommender, a workspace (file or folder) or `federation.toml`."""
+    """An artefact, a trained model, a recommender, a workspace or `federation.toml`."""
     if path.is_dir() and is_artefact(path):
         return _of_artefact(load_artefact(path))
+    if TRAINED_MODEL.is_at(path):
+        return _of_trained_model(path)
     if (path / RECOMMENDER).is_file():
         return _of_recommender(path)
     if path.name == FEDERATION_FILE or (path / FEDERATION_FILE).is_file():
@@ -283,8 +295,8 @@ def find_subject(path: Path) -> Subject:
     if path.is_file() or (path / WORKSPACE).is_file():
         return _of_workspace(path)
     raise InvalidInput(
-        f"{path}: expected the folder of an artefact or of a recommender, a workspace "
-        f"({WORKSPACE}) or {FEDERATION_FILE}"
+        f"{path}: expected the folder of an artefact, of a trained model or of a recommender, a "
+        f"workspace ({WORKSPACE}) or {FEDERATION_FILE}"
     )
 
 
@@ -403,11 +415,33 @@ def _of_recommender(folder: Path) -> Subject:
     spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
     is_network = isinstance(moments, HistoryNetwork)
     found = [release_trial(each.name, each) for each in (spent[:1] if is_network else spent)]
-    name, beside = moments.guarantee.protected.dataset, folder.absolute().parent
+    name, left_out = moments.guarantee.protected.dataset, [NETWORK_OF_USERS] * is_network
+    return _beside_books(name, found, folder, left_out, without_books=[NO_BOOKS])
+
+
+def _of_trained_model(folder: Path) -> Subject:
+    """Its three releases, as they were charged."""
+    trained = load_trained_model(folder)
+    budget, promised = trained.budget, trained.guarantee
+    spent = invented_statistics(budget.relation, budget.rho, delta=promised.delta)
+    pairs = zip(spent, trained.events, strict=True)
+    found = [release_trial(each.name, each, event) for each, event in pairs]
+    return _beside_books(promised.protected.dataset, found, folder)
+
+
+def _beside_books(
+    name: str,
+    found: Sequence[AuditTrial],
+    folder: Path,
+    left_out: Sequence[str] = (),
+    *,
+    without_books: Sequence[str] = (),
+) -> Subject:
+    """With what else stands on record, where there are books beside the folder."""
+    beside = folder.absolute().parent
     books = books_beside(beside) or _usual_books(beside)
-    more, left_out = ([], [NO_BOOKS]) if books is None else _on_record(books, found)
-    left_out = [NETWORK_OF_USERS, *left_out] if is_network else left_out
-    return Subject(name, (*found, *more), tuple(left_out), folder, books)
+    more, others = ([], without_books) if books is None else _on_record(books, found)
+    return Subject(name, (*found, *more), (*left_out, *others), folder, books)
 
 
 def _on_record(books: Place, known: Sequence[AuditTrial]) -> tuple[list[AuditTrial], list[str]]:
@@ -415,7 +449,10 @@ def _on_record(books: Place, known: Sequence[AuditTrial]) -> tuple[list[AuditTri
     terms, unread = charged_terms(books)
     found, left_out = [], [f"{what}, on record: its event is not" for what in unread]
     claims = [one_row(each.event) for each in known]
+    named = {(each.name, claim) for each, claim in zip(known, claims, strict=True)}
     for each in terms:
+        if (each.what, each.event) in named:
+            continue
         trial = terms_trial(each)
         if trial is not None:
             found.append(trial)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from voile.app.artefact import Artefact
 from voile.app.assessment_file import find_assessment, is_on_record
+from voile.app.explain.model_folder import ModelFolder
 from voile.assess.assessment import Verdict
 from voile.federation.history import event_as_text
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
@@ -43,11 +43,6 @@ class AssessedClaims:
         return f"{self.word} by voile {self.software} (record {self.record} of the log)"
 
 
-def charged_events(artefact: Artefact) -> set[str]:
-    """What its training charged, as texts."""
-    return {row.event for row in artefact.history if row.outcome.counts}
-
-
 def tried_events(found: Mapping[str, Any]) -> dict[str, str]:
     """The verdict on each event, the worst where one was tried under several names."""
     verdicts: dict[str, str] = {}
@@ -57,7 +52,7 @@ def tried_events(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def claims_behind(
-    vault: Vault, release: Release[Any], artefact: Artefact | None, workspace: Path | None
+    vault: Vault, release: Release[Any], artefact: ModelFolder | None, workspace: Path | None
 ) -> AssessedClaims | None:
     """About what a release charges, or, where it is free, about what the training of its artefact
     has charged.
@@ -70,7 +65,7 @@ def claims_behind(
     if event is None:
         if artefact is None:
             return None
-        return assessed_claims(vault, artefact.folder, charged_events(artefact))
+        return assessed_claims(vault, artefact.folder, artefact.charged_events)
     if workspace is None:
         return None
     return assessed_claims(vault, workspace, {event_as_text(event)})

@@ -1,6 +1,7 @@
 """`build_release`: from a specification and what it names to the release that keeps its promise.
 
-    training rows        `PostProcessed`, of artefacts that are public or were made privately
+    training rows        `PostProcessed`, of artefacts that are public or were made privately; an
+                         additive model of `voile train` by its closed formula
     background rows      `PrivateBackgroundShapley`; with pairs, `PrivateInteractions`
     a population         `PrivateGlobalImportance`; by name, `PrivateTopFeatures`
     the explained row    `ClippedRelease`; by name, `TopFeaturesOfRow`
@@ -29,8 +30,10 @@ from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.method import Method
+from voile.core.schema import is_table
 from voile.core.transparency import Level
 from voile.models import digest_of
+from voile.models.additive import AdditiveModel
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.accounting.measures import fits
 from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
@@ -118,6 +121,8 @@ def _added_release(
 
 def _training(inputs: ExplanationInputs) -> Release[Explanation]:
     spec = inputs.spec
+    if inputs.additive is not None:
+        return _closed_form(inputs, inputs.additive)
     if inputs.learned is not None:
         _features_only(inputs)
         name = _name(inputs, "learned Shapley values", "learned-shapley")
@@ -136,6 +141,39 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
         clusters=inputs.clusters,
         speed=inputs.speed,
     )
+
+
+def _closed_form(inputs: ExplanationInputs, model: AdditiveModel) -> Release[Explanation]:
+    """Model and background were released together: one origin covers both."""
+    spec, (other, explained) = inputs.spec, model.output_names
+    if spec.level is not Level.DETAILED:
+        raise Refused(
+            f"the closed formula knows the level detailed only, not {spec.level!s}; for another "
+            "level give public rows with --background and --background-origin"
+        )
+    if spec.output_name not in (None, explained):
+        raise Refused(
+            f"the closed formula explains the log-odds of {explained!r}; those of {other!r} are "
+            "the same with the other sign"
+        )
+    name = ExplainerName("Shapley values of log-odds over the released background", "closed-form")
+    return PostProcessed(ClosedForm(model), inputs.origins, model.digest, name, str(spec.level))
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """Explains by the closed formula: Shapley values of the log-odds over the released background.
+
+    Args:
+        model: whose background was released with it.
+    """
+
+    model: AdditiveModel
+
+    def __call__(self, rows: Any) -> Explanation:
+        schema = self.model.schema
+        inside = schema.rows(rows) if is_table(rows) else schema.clamp(schema.numbers(rows))
+        return replace(self.model.explain(inside), data=inside)
 
 
 def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:

@@ -13,9 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from voile.app.alarms import alarms
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import origin_from
+from voile.app.explain.model_folder import ModelFolder
 from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain, read_rows, rows_of_table
 from voile.attribution import FastShap, Groups, Speed
@@ -34,7 +34,7 @@ from voile.release.feature_clusters import CLUSTERS, Clusters, declared_clusters
 from voile.release.levels import groups_at
 
 if TYPE_CHECKING:
-    from voile.app.artefact import Artefact
+    from voile.models.additive import AdditiveModel
 
 INVENTED: Final = "reference rows invented from the schema, each feature by itself"
 
@@ -51,6 +51,7 @@ class ExplanationInputs:
         background_origin: of these; there is no default, because the promise rests on it. Not
             needed if they are what is protected.
         learned: an explainer that was trained for this model.
+        additive: the model, where a closed formula explains it over a background of its own.
         declared: clusters that were declared or paid for.
         remarks: what is to be said about the background rows.
         hints: what a preview says about public background rows.
@@ -67,6 +68,7 @@ class ExplanationInputs:
     background: Any = field(default=None, repr=False)
     background_origin: Origin | None = None
     learned: FastShap | None = None
+    additive: AdditiveModel | None = None
     declared: Clusters | None = None
     remarks: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
@@ -133,7 +135,8 @@ class ExplanationInputs:
             schema=self.schema,
             deviations=self.deviations,
             model_alarms=self.alarms,
-            trained_with_noise=bool(self.model_origin.guarantees),
+            # The closed formula states its own errors, those of the noise in training.
+            trained_with_noise=bool(self.model_origin.guarantees) and self.additive is None,
             output_labels=self.output_labels,
         )
 
@@ -177,7 +180,7 @@ class ExplanationInputs:
 
 def load_inputs(
     spec: ExplanationSpec,
-    artefact: Artefact | None = None,
+    artefact: ModelFolder | None = None,
     speed: Speed | None = None,
     *,
     modules: Path | None = None,
@@ -200,6 +203,7 @@ def load_inputs(
         background=background.rows,
         background_origin=background_origin(spec, artefact),
         learned=None if spec.explainer is None else _learned(spec.explainer, speed),
+        additive=_additive(spec, artefact),
         declared=None if spec.clusters is None else _clusters(spec.clusters),
         remarks=tuple(f"background: {note}" for note in background.notes),
         hints=background.hints,
@@ -210,7 +214,15 @@ def load_inputs(
     )
 
 
-def _deviations(spec: ExplanationSpec, artefact: Artefact | None) -> Mapping[str, float] | None:
+def _additive(spec: ExplanationSpec, artefact: ModelFolder | None) -> AdditiveModel | None:
+    """The closed formula is for training rows, over the background that was released with them."""
+    own = spec.background is None and spec.explainer is None and spec.method is None
+    if not own or spec.protect is not RowPart.TRAINING:
+        return None
+    return None if artefact is None else artefact.additive
+
+
+def _deviations(spec: ExplanationSpec, artefact: ModelFolder | None) -> Mapping[str, float] | None:
     """They were estimated over the reference rows, and say nothing about other backgrounds."""
     if artefact is None or spec.background is not None or spec.explainer is not None:
         return None
@@ -219,35 +231,41 @@ def _deviations(spec: ExplanationSpec, artefact: Artefact | None) -> Mapping[str
     return artefact.deviations
 
 
-def _alarms(spec: ExplanationSpec, artefact: Artefact | None) -> tuple[str, ...]:
+def _alarms(spec: ExplanationSpec, artefact: ModelFolder | None) -> tuple[str, ...]:
     """Of the surrogate only where it, or a learned explainer that was made from it, explains."""
     if artefact is None:
         return ()
     is_used = spec.explainer is not None or spec.method is Method.SURROGATE
     unused = () if is_used else (SURROGATE,)
-    return tuple(alarms(artefact.figures, unused=unused))
+    return artefact.alarms(unused=unused)
 
 
-def find_artefact(model: str) -> Artefact | None:
-    """The artefact that a model's name stands for, if it is one."""
+def find_artefact(model: str) -> ModelFolder | None:
+    """The folder of a trained model that a name stands for, if it is one."""
     if not Path(model).is_dir():
         if not Path(model).exists() and ":" not in model:
             raise InvalidInput(
-                f"{model}: no such model or artefact. Expected a folder of `voile federate`, an "
-                "ONNX file, or package.module:object"
+                f"{model}: no such model or artefact. Expected a folder of `voile federate` or "
+                "`voile train`, an ONNX file, or package.module:object"
             )
         return None
     from voile.app.artefact import is_artefact, load_artefact
+    from voile.app.trained_model import FOLDER, load_trained_model
 
+    if FOLDER.is_at(Path(model)):
+        return load_trained_model(Path(model))
     if not is_artefact(Path(model)):
-        raise InvalidInput(f"{model}: this folder is not a finished artefact of `voile federate`")
+        raise InvalidInput(
+            f"{model}: this folder is not a finished artefact of `voile federate`, nor a model of "
+            "`voile train`"
+        )
     return load_artefact(Path(model))
 
 
 # --- what every promise rests on ------------------------------------------------------------------
 
 
-def model_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin:
+def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
     """As stated; of an artefact, as it was recorded when it was made."""
     if artefact is None and spec.model_origin is None:
         raise InvalidInput(
@@ -262,7 +280,7 @@ def model_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin:
     return artefact.origin
 
 
-def background_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origin | None:
+def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin | None:
     """As stated, for a file that is not protected; reference rows of an artefact are public."""
     if spec.background is None or spec.protect is RowPart.BACKGROUND:
         return None if artefact is None else PUBLIC
@@ -272,7 +290,9 @@ def background_origin(spec: ExplanationSpec, artefact: Artefact | None) -> Origi
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _schema(spec: ExplanationSpec, artefact: Artefact | None) -> Schema:
+def _schema(spec: ExplanationSpec, artefact: ModelFolder | None) -> Schema:
+    if spec.schema_file is not None and artefact is not None and artefact.additive is not None:
+        raise InvalidInput("leave out --schema: a model of `voile train` holds its own schema")
     if spec.schema_file is not None:
         return Schema.load(spec.schema_file)
     if artefact is None:
@@ -281,7 +301,7 @@ def _schema(spec: ExplanationSpec, artefact: Artefact | None) -> Schema:
 
 
 def _model(
-    spec: ExplanationSpec, schema: Schema, artefact: Artefact | None, modules: Path | None
+    spec: ExplanationSpec, schema: Schema, artefact: ModelFolder | None, modules: Path | None
 ) -> tuple[WrappedModel, Mapping[str, str]]:
     """The model with names for its outputs, and labels where the names are numbers.
 
@@ -303,10 +323,10 @@ def _model(
 
 
 def _whole_model(
-    spec: ExplanationSpec, artefact: Artefact | None, modules: Path | None
+    spec: ExplanationSpec, artefact: ModelFolder | None, modules: Path | None
 ) -> WrappedModel:
     if spec.method is Method.SURROGATE:
-        if artefact is None:
+        if artefact is None or artefact.surrogate_model is None:
             raise InvalidInput("the method surrogate explains an artefact of `voile federate`")
         return artefact.surrogate_model
     return wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
@@ -331,12 +351,14 @@ def _output_labels(
     return dict(zip(numbered, values, strict=True)) if stated in ((), codes) else {}
 
 
-def _background(spec: ExplanationSpec, schema: Schema, artefact: Artefact | None) -> RowsToExplain:
+def _background(
+    spec: ExplanationSpec, schema: Schema, artefact: ModelFolder | None
+) -> RowsToExplain:
     """Rows of a file, or the public reference rows of an artefact."""
     if spec.background is None:
         if artefact is None:
             return RowsToExplain(None)
-        invented = artefact.settings.get("reference_invented", False)
+        invented = artefact.reference_invented
         return RowsToExplain(artefact.reference, notes=(INVENTED,) if invented else ())
     protected = spec.protect is RowPart.BACKGROUND
     return read_rows(spec.background, schema, None, protected=protected)

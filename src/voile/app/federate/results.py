@@ -73,16 +73,17 @@ def quality_figures(
     found: dict[str, Any] = {}
     if made.black_box is not None:
         said = np.asarray(made.black_box.predict(rows.rows), float)
-        found[BLACK_BOX] = _judged(said, rows, fitted)
+        found[BLACK_BOX] = judged_rows(said, rows, fitted)
     if made.surrogate is not None:
         said = np.asarray(made.surrogate.predict(rows.rows), float)
         found[SURROGATE] = _quality(said, rows.schema, {}, [])
     return found
 
 
-def _judged(
-    said: NDArray[np.float64], rows: TableRecords, fitted: TableRecords | None
+def judged_rows(
+    said: NDArray[np.float64], rows: TableRecords, fitted: TableRecords | None = None
 ) -> dict[str, Any]:
+    """What a model said about unprotected rows, compared with their labels; plain values."""
     label = rows.schema.label
     if np.isnan(rows.labels).all() or label is None:
         return _quality(said, rows.schema, {}, [])

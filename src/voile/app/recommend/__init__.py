@@ -1,7 +1,6 @@
 """Recommenders that are paid for once, from interactions to the page that a user sees.
 
-- learn the item side, charged and on record: `train`, before it `preview_training`;
-  what was new about it: `records_so_far`, `charged_since`
+- learn the item side, charged and on record: `train`, before it `preview_training`
 - keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
 - ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
   to the user herself for free and to others charged, on record; before it `preview`
@@ -24,9 +23,7 @@ from voile.app.recommend.specification import (
 )
 from voile.app.recommend.training import (
     TrainingTerms,
-    charged_since,
     preview_training,
-    records_so_far,
     train,
 )
 
@@ -39,13 +36,11 @@ __all__ = [
     "TrainedRecommender",
     "TrainingTerms",
     "answer",
-    "charged_since",
     "check_not_inside",
     "check_place",
     "load_recommender",
     "preview",
     "preview_training",
-    "records_so_far",
     "save_recommender",
     "train",
 ]

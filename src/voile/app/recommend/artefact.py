@@ -18,18 +18,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from voile.app.artefact_manifest import check_files, file_digest, write_json
+from voile.app.artefact_manifest import OwnFolder, check_files
 from voile.app.assessment_file import ASSESSMENT
 from voile.core import array_file
-from voile.core.atomic_file import check_output, check_output_folder, is_left_over, replace_file
+from voile.core.atomic_file import replace_file
 from voile.core.choices import chosen
-from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_file, read_json
 from voile.recommenders import (
@@ -61,6 +61,7 @@ _STEPS: Final = ("clipping_norm", "noise_multiplier", "sampling_rate", "steps")
 _EARLIER: Final = ("popularity.npy", "gram.npy")
 _OWN: Final = (MANIFEST, CATALOGUE, MOMENTS, *_EARLIER, ASSESSMENT)
 """What may lie in such a folder, findings of `voile assess` among it."""
+_FOLDER: Final = OwnFolder("recommender", "voile recommend train", MANIFEST, FORMAT, VERSION, _OWN)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,30 +128,8 @@ class TrainedRecommender:
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place where nothing could be written, before anything is charged for it.
-
-    A recommender takes the place of an earlier one, finished or not, and of nothing else.
-    """
-    check_output_folder(folder)
-    inside = sorted(folder.iterdir()) if folder.exists() else []
-    found = [path.name for path in inside if not is_left_over(path, _OWN)]
-    others = [name for name in found if name not in _OWN]
-    if found and (others or not _is_recommender(folder / MANIFEST)):
-        shown = ", ".join((others or found)[:3])
-        raise InvalidInput(
-            f"{folder}: holds other files than a recommender ({shown}); choose a new folder; "
-            "nothing was charged"
-        )
-    for name in _OWN if found else ():
-        check_output(folder / name)
-
-
-def _is_recommender(manifest: Path) -> bool:
-    try:
-        head = read_json(manifest)
-    except UnreadableFile:
-        return False
-    return isinstance(head, dict) and head.get("format") == FORMAT
+    """Refuse a place where nothing could be written, before anything is charged for it."""
+    _FOLDER.check_place(folder)
 
 
 def check_not_inside(folder: Path, outputs: Iterable[Path]) -> None:
@@ -167,20 +146,15 @@ def save_recommender(
     moments: ItemMoments | HistoryNetwork, folder: Path, kind: str = DEFAULT
 ) -> TrainedRecommender:
     """Write it; durable when this returns."""
-    folder.mkdir(parents=True, exist_ok=True)
-    head: dict[str, Any] = {"format": FORMAT, "version": 1 if kind == DEFAULT else VERSION}
-    write_json(folder / MANIFEST, head)
-    for path in folder.iterdir():
-        if is_left_over(path, _OWN) or path.name in _EARLIER:
-            path.unlink()
+    place = replace(_FOLDER, version=1 if kind == DEFAULT else VERSION)
+    place.begin(folder, stale=_EARLIER)
     trained = TrainedRecommender(moments, kind)
     _write_catalogue(moments.catalogue, folder / CATALOGUE)
     array_file.write(folder / MOMENTS, _MOMENTS_FILE, moments.arrays, {})
     budget = moments.budget
-    write_json(
-        folder / MANIFEST,
+    place.finish(
+        folder,
         {
-            **head,
             "budget": {
                 "users": budget.users,
                 "items": budget.items,
@@ -191,8 +165,8 @@ def save_recommender(
             **_model_entry(moments, kind),
             "charges": list(trained.charges),
             "guarantee": moments.guarantee.to_dict(),
-            "files": {name: file_digest(folder / name) for name in (CATALOGUE, MOMENTS)},
         },
+        (CATALOGUE, MOMENTS),
     )
     return trained
 
@@ -214,7 +188,7 @@ def load_recommender(folder: Path) -> TrainedRecommender:
     The manifest is not signed: it finds damage, not an adversary. Moments and guarantee are
     compared with the books that paid before anything is said on their ground (`asking`).
     """
-    head = _manifest(folder)
+    head = _FOLDER.read_head(folder)
     with damaged(folder / MANIFEST):
         files, stated = dict(head["files"]), dict(head["budget"])
         budget = MomentsBudget(
@@ -277,20 +251,6 @@ def _read_moments(
         return popularity, None
     matrix = unpacked(found[1], (budget.head, budget.head))
     return popularity, ItemGram(matrix, event=budget.gram_noise.event(), charge=charges[1])
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise UnreadableFile(f"{folder}: no recommender ({MANIFEST} is missing)")
-    head = read_json(path)
-    array_file.check_kind(path, head, FORMAT, VERSION)
-    if head.keys() == {"format", "version"}:
-        raise UnreadableFile(
-            f"{folder}: training was interrupted; run the same `voile recommend train` again, "
-            "nothing is paid for twice"
-        )
-    return dict(head)
 
 
 def _write_catalogue(catalogue: Catalogue, path: Path) -> None:

@@ -17,6 +17,7 @@ from voile.app.commands.recommend import (
 )
 from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
 from voile.app.explain.assessed import assessed_claims
+from voile.app.explain.in_turn import charged_since, records_so_far
 from voile.app.explain.outputs import Outputs
 from voile.app.explain_rows import ExplainResult, PreviewResult
 from voile.app.output_check import check_outputs, files_of
@@ -35,9 +36,7 @@ from voile.app.recommend.specification import (
 )
 from voile.app.recommend.training import (
     TrainingTerms,
-    charged_since,
     preview_training,
-    records_so_far,
     train,
 )
 from voile.core.errors import InvalidInput, Refused

@@ -7,16 +7,16 @@ alone. Asking again gives the same moments, at no cost; new ones (`fresh`) are p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from voile.app.explain import ReleaseService
-from voile.app.explain.charging import AccountQuestions, record_refusal
-from voile.app.explain.questions import ReleaseTerms
-from voile.app.explain.walk import affordable, look_now
+from voile.app.explain.charging import AccountQuestions
+from voile.app.explain.in_turn import ask_artefact, check_rest_fits, is_answered
+from voile.app.explain.walk import affordable
 from voile.core.choices import chosen
-from voile.core.errors import BudgetExceeded, Refused
+from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee
 from voile.privacy.calibration import Reading
 from voile.privacy.events import Composed, PrivacyEvent
@@ -39,8 +39,7 @@ from voile.recommenders.kinds import (
     network_guarantee,
 )
 from voile.recommenders.moments import Progress
-from voile.records.ledger import Account, check_fits
-from voile.records.storage import Reader
+from voile.records.ledger import Account
 from voile.records.vault import Vault
 from voile.release import Preview
 from voile.training.private import PrivateSteps
@@ -76,7 +75,8 @@ def train(
     """Learn the item side, or get it again; `BudgetExceeded` before anything is drawn."""
     plan = _plan(service, interactions, terms, progress)
     if plan.second is not None:
-        _check_both_fit(service, plan.first, terms, plan.second.event)
+        asked_first = _questions(service.vault, plan.first, terms)
+        check_rest_fits(service.vault, asked_first, [plan.second.event])
     asked = {"payer": terms.account, "caller": terms.caller, "fresh": terms.fresh}
     popularity = service.obtain(plan.first, **asked)  # type: ignore[arg-type]
     made: Any = None
@@ -190,22 +190,6 @@ def _reading(account: Account, delta: float) -> Reading | None:
     return lambda event: measure.epsilon(measure.cost(event), delta)
 
 
-def records_so_far(service: ReleaseService) -> int:
-    """How many there are in the log, for `charged_since`."""
-    vault = service.vault
-    return vault.storage.read_snapshot(lambda t: vault.log.head(t).size)
-
-
-def charged_since(service: ReleaseService, charges: Sequence[str], records: int) -> tuple[str, ...]:
-    """Which of these came after so many records; the others were answered before."""
-    vault = service.vault
-
-    def find(t: Reader) -> tuple[str, ...]:
-        return tuple(each for each in charges if vault.ledger.paid(t, each).record >= records)
-
-    return vault.storage.read_snapshot(find)
-
-
 def budget_for(
     account: Account, interactions: Interactions, epsilon: float, delta: float
 ) -> MomentsBudget:
@@ -262,13 +246,13 @@ def _affordable(
     """Whether the account can pay for both releases, or for what is left to pay of them."""
     vault, first, both = service.vault, plan.first, plan.event
     asked = _questions(vault, first, terms, both)
-    if plan.second is None or not _is_answered(vault, asked):
+    if plan.second is None or not is_answered(vault, asked):
         return affordable(vault, asked, terms.account, both)
     chosen = service.obtain(first, payer=terms.account, caller=terms.caller)  # paid for before
     event = plan.second.event
     left = _questions(vault, plan.second.release(chosen), terms, event)
     said = affordable(vault, left, terms.account, event)
-    if _is_answered(vault, left):
+    if is_answered(vault, left):
         return said
     return tuple(f"popularity was paid for before; what is left {each}" for each in said)
 
@@ -280,38 +264,6 @@ def _questions(
     event: PrivacyEvent | None = None,
 ) -> AccountQuestions:
     """The question for one of both releases, charged as this event if that is another one."""
-    account, facts = vault.account(terms.account), ReleaseTerms(release)
-    request = facts.artefact(terms.account, caller=terms.caller, purpose=release.title)
-    request = request if event is None else replace(request, event=event)
-    return AccountQuestions.to_account(vault, account, [request], fresh=terms.fresh)
-
-
-def _is_answered(vault: Vault, asked: AccountQuestions) -> bool:
-    looked = look_now(vault, asked)
-    return not isinstance(looked, Exception) and None not in looked[1]
-
-
-def _check_both_fit(
-    service: ReleaseService, first: PrivatePopularity, terms: TrainingTerms, then: PrivacyEvent
-) -> None:
-    """Refuse before the first release is charged if the second one would not fit any more.
-
-    If the first one was paid for already, the second is looked at when it is asked for.
-    """
-    vault = service.vault
-    asked = _questions(vault, first, terms)
-
-    def look(t: Reader) -> BudgetExceeded | None:
-        if not terms.fresh and vault.ledger.answered(t, asked.asked[0]) is not None:
-            return None
-        both = (asked.charges[0], replace(asked.charges[0], event=then))
-        try:
-            check_fits(vault.ledger, t, asked.account, both)
-        except BudgetExceeded as exceeded:
-            return exceeded
-        return None
-
-    refused = vault.storage.read_snapshot(look)
-    if refused is not None:
-        vault.storage.submit(lambda t: record_refusal(vault, t, asked, refused))
-        raise refused
+    return ask_artefact(
+        vault, release, terms.account, caller=terms.caller, event=event, fresh=terms.fresh
+    )

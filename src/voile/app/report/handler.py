@@ -17,7 +17,7 @@ from voile.app.artefact import REPORT, Artefact, load_artefact
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.calls import Context
 from voile.app.commands.federate import WriteReport
-from voile.app.explain.assessed import charged_events, tried_events
+from voile.app.explain.assessed import tried_events
 from voile.app.output_check import check_outputs, files_of
 from voile.app.report.figures import (
     FeatureImportance,
@@ -228,7 +228,7 @@ def _checked(artefact: Artefact, party: str) -> CheckedLog:
 def _assessment(artefact: Artefact) -> dict[str, Any] | None:
     """What was found, if it is about what was charged here."""
     found = find_assessment(artefact.folder)
-    if found is not None and not charged_events(artefact) <= set(tried_events(found)):
+    if found is not None and not artefact.charged_events <= set(tried_events(found)):
         raise VerificationFailed(
             f"{artefact.folder / ASSESSMENT}: about other events than those that were charged; "
             "`voile assess` writes it anew"

@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from voile.app.budget import open_budget
 from voile.app.explain import ExplanationSpec, build_release, load_inputs
 from voile.app.explain.building import Affordability
 from voile.app.explain.inputs import find_artefact
+from voile.app.explain.model_folder import ModelFolder
 from voile.app.log_start import check_start, start_log
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.starting import as_called, one_start_at_a_time
@@ -34,9 +35,6 @@ from voile.records.ledger import PART as LEDGER_PART
 from voile.records.ledger import Account, Children, Ledger, Opening
 from voile.records.storage import open_storage
 from voile.records.vault import DATABASE, WORKSPACE, Place, Vault, open_vault_at
-
-if TYPE_CHECKING:
-    from voile.app.artefact import Artefact
 
 _ROWS_TO_TRY: Final = 1_000
 """Nobody knows yet how many rows there will be; only whether it can be done is asked."""
@@ -160,7 +158,7 @@ def _opening(spec: ExplanationSpec, promised: AccountTable) -> Opening:
 
 
 def _tried(
-    spec: ExplanationSpec, artefact: Artefact | None, opening: Opening | None, home: Path
+    spec: ExplanationSpec, artefact: ModelFolder | None, opening: Opening | None, home: Path
 ) -> Schema:
     """Read everything and build the release, for an account in a ledger that nobody keeps.
 
@@ -184,7 +182,7 @@ def _tried(
     return inputs.schema
 
 
-def _name_of(spec: ExplanationSpec, artefact: Artefact | None) -> str:
+def _name_of(spec: ExplanationSpec, artefact: ModelFolder | None) -> str:
     """Of an artefact what it predicts, of an object its own name, else that of the file."""
     if artefact is not None:
         return release_name(artefact)
@@ -193,7 +191,7 @@ def _name_of(spec: ExplanationSpec, artefact: Artefact | None) -> str:
     return as_called(Path(spec.model)).stem
 
 
-def release_name(artefact: Artefact) -> str:
+def release_name(artefact: ModelFolder) -> str:
     """Explanations of an artefact are called by what it predicts."""
     label = artefact.schema.label
     return as_called(artefact.folder).name if label is None else label.name

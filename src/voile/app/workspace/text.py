@@ -34,7 +34,7 @@ _KEYS: Final = """
 """
 _MODEL: Final = """
 [{table}]
-# An ONNX file, an artefact of `voile federate`, or package.module:object.
+# An ONNX file, a folder of `voile federate` or `voile train`, or package.module:object.
 """
 _ORIGIN: Final = (
     '# What it was made from: "public", "trained-on:LABEL", or a JSON file with the guarantees of\n'

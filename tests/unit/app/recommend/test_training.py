@@ -16,13 +16,12 @@ from tests.unit.recommenders.examples import DATASET, DELTA, USER, budget, shop
 
 from voile.app.budget import open_budget
 from voile.app.explain import ReleaseService
+from voile.app.explain.in_turn import charged_since, records_so_far
 from voile.app.recommend import (
     TrainingTerms,
-    charged_since,
     check_place,
     load_recommender,
     preview_training,
-    records_so_far,
     save_recommender,
 )
 from voile.app.recommend import train as train_any

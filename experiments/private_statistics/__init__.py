@@ -1,0 +1,1 @@
+"""Private statistics on public data sets: accuracy, explanations and coverage of intervals."""

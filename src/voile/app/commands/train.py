@@ -1,0 +1,64 @@
+"""`Train`: a private model from one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from voile.app.commands.fields import RecordFiles, caller_field, custodian_field
+
+
+class Train(RecordFiles):
+    """Train a model on the protected rows of ROWS, with row-level privacy.
+
+    Charges three releases: fine tables, centred moments and a calibration table. The model, its
+    curves and its explanations are made from them at no further cost. If a run is interrupted, run
+    the same command again without --redraw: nothing is paid for twice.
+
+    >>> Train.read({"rows": "patients.csv", "schema": "clinic.toml", "account": "patients",
+    ...     "epsilon": 2.0, "delta": 1e-6, "folder": "model"}).model
+    'statistics'
+    """
+
+    rows: Any = custodian_field(
+        "Protected: a table with a label, as CSV or Parquet.",
+        example="patients.csv",
+        option="",
+        metavar="ROWS",
+    )
+    schema_file: Any = custodian_field(
+        "Schema of the rows (TOML), with a label of two classes.",
+        example="clinic.toml",
+        option="--schema",
+        metavar="FILE",
+        alias="schema",
+    )
+    target: str | None = custodian_field(
+        "Column to predict; it must be the label of the schema. Default: that label.",
+        default=None,
+        example="readmitted",
+        metavar="COLUMN",
+    )
+    model: str = caller_field("Kind of model: statistics.", default="statistics")
+    account: str = custodian_field("Account that pays; it must be over rows.", example="patients")
+    epsilon: float = caller_field(
+        "Of all three releases together.", example=2.0, gt=0, allow_inf_nan=False
+    )
+    delta: float = caller_field("Of all three releases together.", example=1e-6, gt=0, lt=1)
+    folder: Path = custodian_field(
+        "Folder for the model.", example="model", option="--output", metavar="DIR"
+    )
+    held_out: Any = custodian_field(
+        "Public rows with labels, to measure the model on.",
+        default=None,
+        example="public.csv",
+        metavar="FILE",
+    )
+    sure: bool = custodian_field(
+        "Train even if the rows are too few for a useful model.",
+        default=False,
+        option="--yes",
+    )
+    redraw: bool = caller_field("Pay for a new model, even if one exists.", default=False)
+    preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
+    caller: str = custodian_field("Who asks; recorded in the log.", default="custodian")

@@ -1,0 +1,86 @@
+"""Several releases one after the other, where the later ones depend on what the first ones said.
+
+Each is one transaction: whoever is killed between two of them finds the first ones stored and pays
+for the rest alone. Nothing is charged where not all of them would fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from voile.app.explain.charging import AccountQuestions, record_refusal
+from voile.app.explain.questions import ReleaseTerms
+from voile.app.explain.service import ReleaseService
+from voile.app.explain.walk import look_now
+from voile.core.errors import BudgetExceeded
+from voile.privacy.events import Composed, PrivacyEvent
+from voile.records.ledger import check_fits
+from voile.records.storage import Reader
+from voile.records.vault import Vault
+from voile.release import Release
+
+
+def ask_artefact(
+    vault: Vault,
+    release: Release[Any],
+    payer: str,
+    *,
+    caller: str,
+    event: PrivacyEvent | None = None,
+    fresh: bool = False,
+) -> AccountQuestions:
+    """The question for what a release makes once, charged as this event if that is another one."""
+    request = ReleaseTerms(release).artefact(payer, caller=caller, purpose=release.title)
+    request = request if event is None else replace(request, event=event)
+    return AccountQuestions.to_account(vault, vault.account(payer), [request], fresh=fresh)
+
+
+def is_answered(vault: Vault, asked: AccountQuestions) -> bool:
+    """Whether all of it was paid for before."""
+    looked = look_now(vault, asked)
+    return not isinstance(looked, Exception) and None not in looked[1]
+
+
+def check_rest_fits(vault: Vault, asked: AccountQuestions, rest: Sequence[PrivacyEvent]) -> None:
+    """Refuse before a release is charged if those after it would not fit any more.
+
+    If it was paid for already, those after it are looked at when they are asked for.
+
+    Args:
+        asked: the question for the release.
+        rest: what those after it cost.
+    """
+
+    def look(t: Reader) -> BudgetExceeded | None:
+        if not asked.fresh and vault.ledger.answered(t, asked.asked[0]) is not None:
+            return None
+        first = asked.charges[0]
+        together = replace(first, event=Composed((first.event, *rest)))
+        try:
+            check_fits(vault.ledger, t, asked.account, [together])
+        except BudgetExceeded as exceeded:
+            return exceeded
+        return None
+
+    refused = vault.storage.read_snapshot(look)
+    if refused is not None:
+        vault.storage.submit(lambda t: record_refusal(vault, t, asked, refused))
+        raise refused
+
+
+def records_so_far(service: ReleaseService) -> int:
+    """How many there are in the log, for `charged_since`."""
+    vault = service.vault
+    return vault.storage.read_snapshot(lambda t: vault.log.head(t).size)
+
+
+def charged_since(service: ReleaseService, charges: Sequence[str], records: int) -> tuple[str, ...]:
+    """Which of these came after so many records; the others were answered before."""
+    vault = service.vault
+
+    def find(t: Reader) -> tuple[str, ...]:
+        return tuple(each for each in charges if vault.ledger.paid(t, each).record >= records)
+
+    return vault.storage.read_snapshot(find)

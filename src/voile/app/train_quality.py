@@ -1,0 +1,145 @@
+"""How good a trained model is: by the calibration table that was charged, or on open rows.
+
+The calibration table counts rows of each class by the score that the model gives them. Log-loss
+and AUC follow from it at no further cost. They are rough: all rows of a score bin count as if they
+had its middle score, and one figure of the model, its slope, was fitted to the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.evaluation import PredictionQuality
+from voile.release.statistics import PrivateStatistics
+from voile.release.statistics.calibrating import fitted_slope
+from voile.release.statistics.first_model import FirstModel
+from voile.release.statistics.merging import MergedTables
+from voile.release.statistics.solving import Estimates
+
+LOG_LOSS: Final = "log-loss"
+AUC: Final = "AUC"
+GAIN: Final = "log-loss gained over the label rate"
+_WIDTH: Final = 1.959964
+Table = NDArray[np.float64]
+"""Shape (score bins, 2): one figure for each bin and class."""
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationFigures:
+    """Log-loss and AUC by a released calibration table, with the errors of noise and sampling.
+
+    Args:
+        counts: noisy, of each score bin and class.
+        deviation: of the noise on each count.
+        rows: how many there are; public.
+        chances: the probability of the second class that the model states in each bin.
+        rate: the label rate, from releases before this table.
+    """
+
+    counts: Table
+    deviation: float
+    rows: int
+    chances: NDArray[np.float64]
+    rate: float
+
+    @classmethod
+    def from_releases(cls, statistics: PrivateStatistics) -> CalibrationFigures:
+        """A function of what was released, and of nothing else."""
+        from scipy.special import expit
+
+        table = statistics.calibration.blocks[0]
+        merged = MergedTables(statistics.budget, statistics.tables.blocks)
+        first = FirstModel.solved(Estimates(merged, statistics.moments.blocks))
+        slope = fitted_slope(first, table)
+        middles = first.score_bins[0] if first.bins else np.zeros(len(table))
+        return cls(
+            table.astype(np.float64),
+            statistics.budget.calibration_noise.sigma,
+            statistics.budget.rows,
+            expit(slope.intercept + slope.factor * middles),
+            first.rate,
+        )
+
+    @cached_property
+    def total(self) -> float:
+        """How many rows have a label, as far as the noise lets us see."""
+        return max(float(self.counts.sum()), self.rows / 2)
+
+    @property
+    def log_loss(self) -> PredictionQuality:
+        return self._mean(_losses(self.chances), _losses(self._constant))
+
+    @property
+    def gain(self) -> PredictionQuality:
+        """Over always stating the label rate, row by row."""
+        gains = _losses(self._constant) - _losses(self.chances)
+        return self._mean(gains, np.zeros_like(gains))
+
+    @property
+    def auc(self) -> PredictionQuality:
+        """How often a row of the second class has the higher score; ties count half."""
+        below, above = self.counts.T
+        totals = np.clip(self.counts.sum(axis=0), 1.0, None)
+        ranks = (np.cumsum(below) - below / 2) / totals[0]
+        others = (np.cumsum(above[::-1])[::-1] - above / 2) / totals[1]
+        figure = float(np.clip(above @ ranks / totals[1], 0, 1))
+        slopes = np.column_stack([others - figure, ranks - figure]) / totals
+        found = self._judged(figure, slopes, 0.5)
+        return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
+
+    @property
+    def _constant(self) -> NDArray[np.float64]:
+        return np.full(len(self.counts), self.rate)
+
+    def _mean(self, values: Table, baseline: Table) -> PredictionQuality:
+        """Of a value for each bin and class, over rows."""
+        figure, constant = (float((self.counts * v).sum()) / self.total for v in (values, baseline))
+        return self._judged(figure, (values - figure) / self.total, constant)
+
+    def _judged(self, figure: float, slopes: Table, baseline: float) -> PredictionQuality:
+        """With a 95 % interval; `slopes` says how the figure moves with each count."""
+        variance = self.deviation**2 + np.maximum(self.counts, 0)
+        width = _WIDTH * float(np.sqrt((slopes**2 * variance).sum()))
+        return PredictionQuality(figure, figure - width, figure + width, baseline)
+
+
+def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
+    """What the charged table says, as plain values."""
+    auc, gain, loss = figures.auc, figures.gain, figures.log_loss
+    alarms = []
+    if gain.low <= 0 and auc.low <= auc.baseline:
+        alarms.append(
+            "it cannot be told from always stating the label rate, by log-loss or AUC of the "
+            "charged calibration table"
+        )
+    elif gain.low <= 0:
+        alarms.append(
+            "its probabilities are not shown to be better than the label rate (log-loss "
+            f"{loss.figure:.3f}; always stating the label rate has {loss.baseline:.3f})"
+        )
+    return {
+        "measured_on": "the charged calibration table",
+        "label_rate": figures.rate,
+        "figures": {LOG_LOSS: asdict(loss), AUC: asdict(auc), GAIN: asdict(gain)},
+        "alarms": alarms,
+    }
+
+
+def joint_quality(
+    charged: Mapping[str, Any], open_rows: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Both, and the alarms of the one that is more exact."""
+    better = charged if open_rows is None else open_rows
+    return {"charged": charged, "held_out": open_rows, "alarms": list(better["alarms"])}
+
+
+def _losses(chances: NDArray[np.float64]) -> Table:
+    """Log-loss of a row of each class in each bin."""
+    inside = np.clip(chances, 1e-12, 1 - 1e-12)
+    return -np.log(np.column_stack([1 - inside, inside]))

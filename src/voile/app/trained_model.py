@@ -1,0 +1,185 @@
+"""A model that `voile train` wrote, as a folder: all of it may be shown.
+
+    model.json              format, version, kind, rows, budget, charges, digest of every other file
+    model.safetensors       the model with its schema, background, errors and guarantee
+    curves.json             the same for people: each feature, bin, score, error and share of rows
+    guarantees.json         what is promised about the rows it was made from
+    quality.json            how good it is, beside always stating the label rate
+
+The manifest is written last; until then one without anything but format and version says whose
+folder it is.
+
+Compatibility promise: a model of version n is read by every later voile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from voile.app.artefact_manifest import OwnFolder, check_files, write_json
+from voile.app.assessment_file import ASSESSMENT
+from voile.core.atomic_file import replace_file
+from voile.core.choices import chosen
+from voile.core.guarantee import Guarantee, Relation
+from voile.core.input_file import damaged, read_json
+from voile.core.schema import Schema
+from voile.federation.history import event_as_text
+from voile.models import Outputs, WrappedModel
+from voile.models.additive import AdditiveModel
+from voile.models.wrapped import Forward, InspectedForward
+from voile.privacy.events import PrivacyEvent, from_dict, to_dict
+from voile.release import Origin, trained_privately
+from voile.release.statistics import PrivateStatistics, StatisticsBudget
+
+STATISTICS: Final = "statistics"
+MANIFEST: Final = "model.json"
+MODEL: Final = "model.safetensors"
+CURVES: Final = "curves.json"
+GUARANTEES: Final = "guarantees.json"
+QUALITY: Final = "quality.json"
+_FILES: Final = (MODEL, CURVES, GUARANTEES, QUALITY)
+FOLDER: Final = OwnFolder(
+    "trained model", "voile train", MANIFEST, "voile model", 1, (MANIFEST, *_FILES, ASSESSMENT)
+)
+
+
+@dataclass(frozen=True)
+class AdditiveForward(InspectedForward):
+    """What an additive model says, for `WrappedModel`: each row is looked up by itself."""
+
+    model: AdditiveModel
+
+    def __call__(self, rows: Any) -> Outputs:
+        return self.model.predict(rows)
+
+    def steady(self) -> Forward | None:
+        return self if type(self.model) is AdditiveModel else None
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A model that was paid for. It is explained as the artefact of a federation is, at no cost.
+
+    Args:
+        folder: where it lies.
+        additive: the model itself.
+        budget: what its releases may tell together; public.
+        charges: the ledger's names for what paid for it.
+        events: what was charged, one event for each.
+        quality: the content of `quality.json`; plain values.
+    """
+
+    folder: Path
+    additive: AdditiveModel
+    budget: StatisticsBudget = field(repr=False)
+    charges: tuple[str, ...]
+    events: tuple[PrivacyEvent, ...] = field(repr=False)
+    quality: Mapping[str, Any] = field(repr=False)
+    reference: ClassVar[None] = None
+    """It has no rows: its background is the share of rows in each bin, inside of the model."""
+    reference_invented: ClassVar = False
+    surrogate_model: ClassVar[None] = None
+    deviations: ClassVar[None] = None
+    """Explanations state their own errors."""
+
+    @property
+    def schema(self) -> Schema:
+        return self.additive.schema
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Joint, of all releases."""
+        return self.additive.guarantees[0]
+
+    @property
+    def origin(self) -> Origin:
+        """Of the model and of its background, which were released together."""
+        return trained_privately(self.guarantee)
+
+    @property
+    def charged_events(self) -> set[str]:
+        """What its training charged, as texts."""
+        return {event_as_text(event) for event in self.events}
+
+    def alarms(self, *, unused: Collection[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
+        """Why it should not be used, if so; an artefact has more parts to ask about."""
+        return tuple(f"The model: {line}." for line in self.quality["alarms"])
+
+    @cached_property
+    def model(self) -> WrappedModel:
+        """Its probabilities, as every part of voile takes a model."""
+        additive = self.additive
+        return WrappedModel(
+            forward=AdditiveForward(additive),
+            identity=lambda: additive.digest,
+            width=len(additive.feature_names),
+            feature_names=additive.feature_names,
+            output_names=additive.output_names,
+            outputs=additive.outputs,
+            source=additive,
+        )
+
+    def predict(self, rows: Any) -> Outputs:
+        """Probabilities of both classes, (n, 2); rows are a table, or an array in the schema's
+        numbers."""
+        return self.additive.predict(rows)
+
+
+def save_trained_model(
+    statistics: PrivateStatistics, quality: Mapping[str, Any], folder: Path
+) -> TrainedModel:
+    """Write it; durable when this returns."""
+    parts = (statistics.tables, statistics.moments, statistics.calibration)
+    model, budget = statistics.model, statistics.budget
+    events = tuple(part.event for part in parts if part.event is not None)
+    charges = tuple(part.charge for part in parts if part.charge is not None)
+    FOLDER.begin(folder)
+    model.save(folder / MODEL)
+    replace_file(folder / CURVES, model.to_json().encode())
+    promised = [guarantee.to_dict() for guarantee in model.guarantees]
+    write_json(folder / GUARANTEES, {"guarantees": promised})
+    write_json(folder / QUALITY, quality)
+    content = {
+        "model": STATISTICS,
+        "budget": {
+            "rows": budget.rows,
+            "relation": str(budget.relation),
+            "rho": budget.rho,
+            "signal": budget.signal,
+        },
+        "charges": list(charges),
+        "events": [to_dict(event) for event in events],
+    }
+    FOLDER.finish(folder, content, _FILES)
+    return TrainedModel(folder, model, budget, charges, events, quality)
+
+
+def load_trained_model(folder: Path) -> TrainedModel:
+    """Open one; `VerificationFailed` if a file is not what the manifest says.
+
+    The manifest is not signed: it finds damage, not an adversary.
+    """
+    head = FOLDER.read_head(folder)
+    with damaged(folder / MANIFEST):
+        chosen({STATISTICS: None}, head["model"], "model")
+        files = dict(head["files"])
+        charges = tuple(map(str, head["charges"]))
+        events = tuple(from_dict(each) for each in head["events"])
+        stated = dict(head["budget"])
+    check_files(folder, files, frozenset(_FILES), MANIFEST)
+    model = AdditiveModel.load(folder / MODEL)
+    with damaged(folder / MANIFEST):
+        budget = StatisticsBudget(
+            schema=model.schema,
+            rows=stated["rows"],
+            relation=Relation(stated["relation"]),
+            rho=stated["rho"],
+        )
+        if len(model.guarantees) != 1 or not len(charges) == len(events) == 3:
+            raise ValueError("expected one guarantee and three charges")
+    quality = read_json(folder / QUALITY)
+    return TrainedModel(folder, model, budget, charges, events, quality)

@@ -1,0 +1,76 @@
+"""`voile train`: a private model from one table, charged and on record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from voile.app.commands.train import Train
+from voile.cli.commands import command_line
+from voile.cli.explain_output import print_preview
+from voile.cli.output import console, folded_table, print_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from voile.app.explain_rows import PreviewResult
+    from voile.app.train import TrainedModelResult
+
+EPILOG = """\
+Examples:
+
+  voile budget open log.db patients --dataset "clinic 2026" --epsilon 4 --delta 1e-6
+
+  voile train patients.csv --schema clinic.toml --account patients --epsilon 2 --delta 1e-6
+  --output model --preview
+
+  voile train patients.csv --schema clinic.toml --account patients --epsilon 2 --delta 1e-6
+  --output model --held-out public.csv
+
+  voile explain model new-patients.csv   (free)
+"""
+
+
+def _show(result: TrainedModelResult | PreviewResult, *, as_json: bool) -> None:
+    from voile.app.train import TrainedModelResult
+
+    if not isinstance(result, TrainedModelResult):
+        print_preview(result, as_json=as_json)
+    elif as_json:
+        print_json(result.to_dict())
+    else:
+        _print(result)
+
+
+def _print(result: TrainedModelResult) -> None:
+    out, told = console(), result.to_dict()
+    for alarm in result.trained.alarms():
+        out.print(f"do not use it as it is: {alarm}", soft_wrap=True, style="bold red")
+    out.print(_quality(told["quality"]))
+    old = [charge for charge in told["charges"] if charge not in result.new]
+    lines = {
+        "model": told["model"],
+        "rows": f"{told['rows']:,}",
+        "features in use": ", ".join(told["used_features"]) or "none",
+        "without influence": ", ".join(told["without_influence"]) or "none",
+        "guarantee": str(result.trained.guarantee),
+        "charged": ", ".join(result.new) or "nothing",
+        "paid for before": ", ".join(old) or "nothing",
+        "checkpoint": told["checkpoint"],
+        "next, try": f"voile explain {told['model']} ROWS.csv",
+    }
+    for name, value in lines.items():
+        out.print(f"{name}: {value}", soft_wrap=True)
+
+
+def _quality(quality: dict[str, Any]) -> Table:
+    table = folded_table("how good", "figure", "95 % interval", "label rate alone")
+    for words, found in (("charged", quality["charged"]), ("held out", quality["held_out"])):
+        for name, each in (found or {"figures": {}})["figures"].items():
+            interval = f"{each['low']:.3f} to {each['high']:.3f}"
+            table.add_row(
+                f"{name} ({words})", f"{each['figure']:.3f}", interval, f"{each['baseline']:.3f}"
+            )
+    return table
+
+
+train = command_line(Train, _show)

@@ -1,0 +1,148 @@
+"""Bins from the released tables: post-processing, free. Exact quantiles are never looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.models.additive.bins import FeatureBins
+from voile.release.statistics.budget import StatisticsBudget
+from voile.release.statistics.rule import RULE
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MergedTables:
+    """Fine tables as they were released, and the bins that they are merged into.
+
+    Args:
+        budget: of the release.
+        tables: of each feature, noisy counts of shape (cells, 2).
+    """
+
+    budget: StatisticsBudget
+    tables: Sequence[NDArray[np.int64]]
+
+    @property
+    def deviation(self) -> float:
+        """Of the noise on one count, in the sum over parties."""
+        return self.budget.tables_noise.sigma * math.sqrt(self.budget.parties)
+
+    @cached_property
+    def all_bins(self) -> tuple[FeatureBins, ...]:
+        """Of every feature of the schema, in order."""
+        return tuple(
+            FeatureBins(feature.name, groups=self._merged_levels(table))
+            if edges is None
+            else FeatureBins(feature.name, edges=self._merged_edges(table, edges))
+            for feature, edges, table in zip(
+                self.budget.schema.features, self.budget.fine_edges, self.tables, strict=True
+            )
+        )
+
+    @cached_property
+    def bins(self) -> tuple[FeatureBins, ...]:
+        """Of the features with more than one bin."""
+        return tuple(feature for feature in self.all_bins if feature.count > 1)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Features of which noise leaves one bin: they have no influence."""
+        return tuple(feature.name for feature in self.all_bins if feature.count == 1)
+
+    @property
+    def rate(self) -> float:
+        """The share of the second class: the mean over all tables, each of which holds it."""
+        return float(np.mean([table[:, 1].sum() for table in self.tables]) / self.budget.rows)
+
+    @cached_property
+    def merged(self) -> tuple[tuple[Array, Array], ...]:
+        """Of each feature in use: its table summed to bins, and how many cells each bin has."""
+        found = []
+        for feature, edges, table in zip(
+            self.all_bins, self.budget.fine_edges, self.tables, strict=True
+        ):
+            if feature.count > 1:
+                groups = self._groups(feature, edges)
+                sums = np.zeros((feature.count, 2))
+                np.add.at(sums, groups, table)
+                found.append((sums, np.bincount(groups, minlength=feature.count).astype(float)))
+        return tuple(found)
+
+    @staticmethod
+    def _groups(feature: FeatureBins, edges: tuple[float, ...] | None) -> NDArray[np.intp]:
+        """The bin of each fine cell."""
+        if edges is None:
+            return np.array(feature.groups, dtype=np.intp)
+        # A cell is known by its upper edge; the last one has none.
+        return feature.codes(np.array([*edges, math.inf]))
+
+    # --- numbers --------------------------------------------------------------------------------
+
+    def _merged_edges(
+        self, table: NDArray[np.int64], edges: tuple[float, ...]
+    ) -> tuple[float, ...]:
+        """Cuts at the quantiles k/K of the noisy counts, where bins stay large enough."""
+        from scipy.optimize import isotonic_regression
+
+        rows, wanted = float(self.budget.rows), self.budget.bins
+        summed = np.cumsum(table.sum(axis=1)).astype(np.float64)
+        # The number of rows is public, so the last sum is known: spread what is over.
+        summed += (rows - summed[-1]) * np.arange(1, len(summed) + 1) / len(summed)
+        summed = np.clip(isotonic_regression(summed).x, 0, rows)
+        least = rows / (RULE.bins.least_mass * wanted)
+        cuts: list[int] = []
+        below = 0.0
+        for step in range(1, wanted):
+            nearest = int(np.argmin(np.abs(summed - rows * step / wanted)))
+            rises = not cuts or nearest > cuts[-1]
+            if rises and summed[nearest] - below >= least and rows - summed[nearest] >= least:
+                cuts.append(nearest)
+                below = summed[nearest]
+        return tuple(edges[cut] for cut in cuts)
+
+    # --- categories -----------------------------------------------------------------------------
+
+    def _merged_levels(self, table: NDArray[np.int64]) -> tuple[int, ...]:
+        """A bin for each frequent level and one for the rest; or groups of equal label rate."""
+        counts = table.sum(axis=1).astype(np.float64)
+        levels, most = len(counts), self.budget.level_bins
+        noise = RULE.bins.deviations * self.deviation * math.sqrt(2)
+        least = max(noise, self.budget.rows / (RULE.bins.levels_share * self.budget.bins))
+        frequent = np.flatnonzero(counts > least) if levels > 2 else np.arange(levels)
+        is_long = levels > max(most, 8) and len(frequent) < levels
+        if len(frequent) > most or is_long:
+            return self._sorted_by_rate(
+                table, np.flatnonzero(counts > max(noise, RULE.bins.count_floor))
+            )
+        if not len(frequent):
+            return (0,) * levels
+        groups = np.full(levels, -1)
+        groups[frequent] = np.arange(len(frequent))
+        rest = groups < 0
+        is_bin = counts[rest].sum() > least
+        groups[rest] = len(frequent) if is_bin else np.argmax(counts[frequent])
+        return tuple(groups.tolist())
+
+    def _sorted_by_rate(self, table: NDArray[np.int64], known: NDArray[np.intp]) -> tuple[int, ...]:
+        """Levels in the order of their shrunk label rate, cut into groups of equal mass; the rest
+        is a group of its own."""
+        counts, noise = table.sum(axis=1).astype(np.float64), self.deviation * math.sqrt(2)
+        prior = RULE.bins.rate_prior * noise
+        mean = table[:, 1].sum() / max(counts.sum(), 1.0)
+        rates = (table[:, 1] + mean * prior) / (np.maximum(counts, noise) + prior)
+        order = known[np.argsort(rates[known], kind="stable")]
+        mass, most = np.maximum(counts[order], 0), self.budget.level_bins
+        middle = (np.cumsum(mass) - mass / 2) / max(mass.sum(), 1.0)
+        _, places = np.unique(
+            np.minimum((middle * most).astype(int), most - 1), return_inverse=True
+        )
+        groups = np.full(len(counts), places.max(initial=-1) + 1)
+        groups[order] = places
+        return tuple(groups.tolist())
