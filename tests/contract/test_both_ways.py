@@ -59,7 +59,7 @@ from voile.core.errors import VerificationFailed
 from voile.pipelines.private_explainer.plan import StageSpending
 
 __all__ = ["prepared"]
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 Fields: TypeAlias = dict[str, Any]
 ROOT: Final = Path(__file__).parents[2]
 

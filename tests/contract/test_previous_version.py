@@ -20,7 +20,7 @@ from voile import Explanation, cli
 from voile.app.artefact import load_artefact
 from voile.app.federate import read_agreement
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 Run = Callable[..., Any]
 CLIENTS = ("coast", "valley")

@@ -18,7 +18,7 @@ from tests.contract.stored.answers.make import LEVELS, SHOP, TRAIN
 from voile import Explanation, cli
 from voile.core.transparency import Level
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 Run = Callable[..., Any]
 _FOLDER = Path(__file__).parent / "stored" / "answers"

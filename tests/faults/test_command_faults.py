@@ -28,7 +28,7 @@ from voile.records.ledger import share_of
 from voile.records.ledger.tables import ANSWERS
 
 ACCOUNT = "customers v1"
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 def test_a_command_that_is_killed_leaves_sound_books(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from voile.pipelines.network_task import NetworkTask
 from voile.recommenders import PrivateGram
 
 __all__ = ["loans"]
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 INTERRUPTED = 130
 
 

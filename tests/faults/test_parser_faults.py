@@ -12,7 +12,7 @@ import pytest
 from tests.faults.fuzzing import fuzz_parsers
 from tests.faults.fuzzing_toml import fuzz_toml
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 def test_whatever_is_read_is_read_or_refused(tmp_path: Path) -> None:

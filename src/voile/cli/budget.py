@@ -16,7 +16,6 @@ from voile.cli.output import (
     as_date,
     console,
     exit_code,
-    folded_table,
     print_facts,
     print_json,
     show_verified,
@@ -48,21 +47,9 @@ def _show_accounts(accounts: Sequence[AccountUse], *, as_json: bool) -> None:
     if as_json:
         print_json({"accounts": [each.to_dict() for each in accounts]})
         return
-    from rich.table import Table
+    from voile.views.tables import accounts_table
 
-    depth: dict[str, int] = {}
-    table = Table("account", "promise", "composition", "used", "risk", "period", title="Budgets")
-    for each in accounts:
-        depth[each.account] = depth.get(each.parent or "", -1) + 1
-        table.add_row(
-            "  " * depth[each.account] + each.account,
-            f"ε = {each.epsilon:g}, δ = {each.delta:g}",
-            each.composition,
-            f"{each.consumed:.1%}",
-            each.risk,
-            str(each.period),
-        )
-    console().print(table)
+    console().print(accounts_table(accounts))
 
 
 def _show_report(found: BudgetReport, *, as_json: bool) -> None:
@@ -109,6 +96,8 @@ def _show_history(found: HistoryResult, *, as_json: bool) -> None:
     if as_json:
         print_json({"acts": [asdict(act) for act in found.acts], "left_out": found.left_out})
         return
+    from voile.views.tables import folded_table
+
     table = folded_table("when (UTC)", "what", "account", "by", "for", "share of budget")
     for act in found.acts:
         when = f"{datetime.fromtimestamp(act.time, UTC):%Y-%m-%d %H:%M}"

@@ -16,8 +16,6 @@ from voile.cli.output import console, print_json
 from voile.cli.rounds import rounds_line
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from voile.app.demo import Demo
 
 EPILOG = "Example: voile demo --output demo"
@@ -55,7 +53,9 @@ def _print_result(result: Demo) -> None:
         f"(adding up the stages would say ε = {basic}).",
         soft_wrap=True,
     )
-    out.print(_table(result))
+    from voile.views.tables import demo_table
+
+    out.print(demo_table(result))
     out.print(
         f"logs      {result.records} records of {len(result.clients) + 1} parties, "
         "signed and verified offline"
@@ -77,22 +77,6 @@ def _path() -> str:
     if shutil.which("voile") is not None:
         return ""
     return f" && export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
-
-
-def _table(result: Demo) -> Table:
-    from rich.table import Table
-
-    table = Table()
-    for heading in ("measured on patients of no hospital", "private", "without privacy"):
-        table.add_column(heading, justify="left" if heading[0] == "m" else "right")
-    lines = [
-        ("accuracy", result.accuracy),
-        ("black box: cosine to the truth (interventional values)", result.truth),
-        ("surrogate: cosine to one without privacy (its own game)", result.surrogate),
-    ]
-    for name, figure in lines:
-        table.add_row(name, f"{figure.private:.3f}", f"{figure.twin:.3f}")
-    return table
 
 
 demo = command_line(RunDemo, _show_demo, bring=lambda context: replace(context, watch=_rounds()))

@@ -20,7 +20,6 @@ from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     from voile.app.federate.join import NodeStatus
@@ -142,16 +141,6 @@ def console() -> Console:
             return super().render_str(text.translate(VISIBLE), **how)
 
     return PipeConsole(markup=False, emoji=False, highlight=False)
-
-
-def folded_table(*headings: str) -> Table:
-    """A table that shows every cell to the last letter, however narrow the terminal is."""
-    from rich.table import Table
-
-    table = Table()
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    return table
 
 
 def somebody_answers() -> bool:

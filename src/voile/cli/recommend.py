@@ -13,11 +13,8 @@ from voile.cli.explain_output import exit_with_status, print_explained, print_pr
 from voile.cli.output import print_facts
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from voile.app.explain_rows import PreviewResult
     from voile.app.recommend.handler import RecommendationResult, TrainedResult
-    from voile.core.explanation import Explanation
 
 TRAIN_EPILOG = """\
 Examples:
@@ -84,26 +81,12 @@ def _show_answer(result: RecommendationResult | PreviewResult, *, as_json: bool)
     if not isinstance(result, RecommendationResult):
         print_preview(result, as_json=as_json)
         return
-    table = _lines(result.explained.explanation) if result.to_herself else None
+    from voile.views.tables import recommendations_table
+
+    own = result.to_herself
+    table = recommendations_table(result.explained.explanation) if own else None
     print_explained(result, as_json=as_json, table=table)
     exit_with_status(result, as_json=as_json)
-
-
-def _lines(explanation: Explanation) -> Table:
-    """A line for each recommendation: its score, and what adds most to it."""
-    from rich.table import Table
-
-    from voile.views.text import reasons
-
-    explained = explanation.feature_names != ("score",)
-    table = Table("recommendation", "score", *(["because of"] if explained else []))
-    for output, name in enumerate(explanation.output_names):
-        base = explanation.base_values[0, output]
-        score = f"{base + explanation.values[0, :, output].sum():.3g}"
-        table.add_row(
-            name, score, *([", ".join(reasons(explanation, output))] if explained else [])
-        )
-    return table
 
 
 app.command("train", epilog=TRAIN_EPILOG)(command_line(TrainRecommender, _show_trained))

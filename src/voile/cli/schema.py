@@ -8,13 +8,11 @@ import typer
 
 from voile.app.commands.workspace import CheckSchema, ProposeSchema, ShowSchema
 from voile.cli.commands import add_command
-from voile.cli.output import ExitCode, console, folded_table, print_json
+from voile.cli.output import ExitCode, console, print_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from voile.app.schemas import SchemaCheckResult, SchemaProposalResult
-    from voile.core.schema import ColumnFinding, ColumnReport, Schema, SchemaReport
+    from voile.core.schema import Schema, SchemaReport
 
 app = typer.Typer(
     name="schema",
@@ -38,6 +36,8 @@ def _show_schema(schema: Schema, *, as_json: bool) -> None:
     if as_json:
         print_json({"digest": schema.digest, **schema.declaration()})
         return
+    from voile.views.tables import folded_table
+
     table = folded_table("feature", "kind", "values", "default", "semantic")
     for each in schema.features:
         values = str(each.domain), str(each.default)
@@ -63,6 +63,7 @@ def _show_proposed(result: SchemaProposalResult, *, as_json: bool) -> None:
 
 def _print_report(schema: Schema, report: SchemaReport) -> None:
     from voile.core.schema import Problem
+    from voile.views.tables import findings_table
 
     out = console()
     if report.missing_columns:
@@ -76,9 +77,9 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
     outside = [each for each in told if each[1].problem is not Problem.MISSING]
     empty = [each for each in told if each[1].problem is Problem.MISSING]
     if outside:
-        out.print(_findings_table("does not fit", outside))
+        out.print(findings_table("does not fit", outside))
     if empty:
-        out.print(_findings_table("empty", empty))
+        out.print(findings_table("empty", empty))
     for column in report.mostly_empty:
         share = column.count(Problem.MISSING) / report.rows
         out.print(
@@ -96,15 +97,6 @@ def _print_report(schema: Schema, report: SchemaReport) -> None:
 
 def _names(names: tuple[str, ...]) -> str:
     return ", ".join(repr(name) for name in names)
-
-
-def _findings_table(title: str, outside: list[tuple[ColumnReport, ColumnFinding]]) -> Table:
-    table = folded_table("column", "problem", "values", "examples (first row)")
-    table.title = title
-    for column, finding in outside:
-        examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)
-        table.add_row(column.name, str(finding.problem), str(finding.count), examples)
-    return table
 
 
 add_command(app, "check", CheckSchema, _show_checked, "clinic.toml patients.csv")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from voile.app.commands.train import Train
 from voile.cli.commands import command_line
 from voile.cli.explain_output import print_preview
-from voile.cli.output import console, folded_table, print_json
+from voile.cli.output import console, print_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from voile.app.explain_rows import PreviewResult
     from voile.app.train import TrainedModelResult
 
@@ -42,10 +40,12 @@ def _show(result: TrainedModelResult | PreviewResult, *, as_json: bool) -> None:
 
 
 def _print(result: TrainedModelResult) -> None:
+    from voile.views.tables import quality_table
+
     out, told = console(), result.to_dict()
     for alarm in result.trained.alarms():
         out.print(f"do not use it as it is: {alarm}", soft_wrap=True, style="bold red")
-    out.print(_quality(told["quality"]))
+    out.print(quality_table(told["quality"]))
     old = [charge for charge in told["charges"] if charge not in result.new]
     lines = {
         "model": told["model"],
@@ -60,17 +60,6 @@ def _print(result: TrainedModelResult) -> None:
     }
     for name, value in lines.items():
         out.print(f"{name}: {value}", soft_wrap=True)
-
-
-def _quality(quality: dict[str, Any]) -> Table:
-    table = folded_table("how good", "figure", "95 % interval", "label rate alone")
-    for words, found in (("charged", quality["charged"]), ("held out", quality["held_out"])):
-        for name, each in (found or {"figures": {}})["figures"].items():
-            interval = f"{each['low']:.3f} to {each['high']:.3f}"
-            table.add_row(
-                f"{name} ({words})", f"{each['figure']:.3f}", interval, f"{each['baseline']:.3f}"
-            )
-    return table
 
 
 train = command_line(Train, _show)

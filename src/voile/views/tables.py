@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -10,6 +11,13 @@ from rich.text import Text
 from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain_rows import named_features
 from voile.core.description import Description, FeatureContribution, Uncertainty
+from voile.core.explanation import Explanation
+from voile.views.text import reasons
+
+if TYPE_CHECKING:
+    from voile.app.budgets import AccountUse
+    from voile.app.demo import Demo
+    from voile.core.schema.report import ColumnFinding, ColumnReport
 
 _MOST_COLUMNS: Final = 4
 
@@ -67,3 +75,78 @@ def _cell(each: FeatureContribution, *, value: bool) -> Text | str:
     """
     own = f"\n{each.value_text}" if value and each.value_text else ""
     return f"{each.text}{own}" if each.distinguishable else Text(f"({each.text}){own}", "dim")
+
+
+def folded_table(*headings: str) -> Table:
+    """A table that shows every cell to the last letter, however narrow the terminal is."""
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def demo_table(result: Demo) -> Table:
+    """What was measured, with and without privacy."""
+    table = Table()
+    for heading in ("measured on patients of no hospital", "private", "without privacy"):
+        table.add_column(heading, justify="left" if heading[0] == "m" else "right")
+    lines = [
+        ("accuracy", result.accuracy),
+        ("black box: cosine to the truth (interventional values)", result.truth),
+        ("surrogate: cosine to one without privacy (its own game)", result.surrogate),
+    ]
+    for name, figure in lines:
+        table.add_row(name, f"{figure.private:.3f}", f"{figure.twin:.3f}")
+    return table
+
+
+def quality_table(quality: Mapping[str, Any]) -> Table:
+    """How good a trained model is."""
+    table = folded_table("how good", "figure", "95 % interval", "label rate alone")
+    for words, found in (("charged", quality["charged"]), ("held out", quality["held_out"])):
+        for name, each in (found or {"figures": {}})["figures"].items():
+            interval = f"{each['low']:.3f} to {each['high']:.3f}"
+            table.add_row(
+                f"{name} ({words})", f"{each['figure']:.3f}", interval, f"{each['baseline']:.3f}"
+            )
+    return table
+
+
+def findings_table(title: str, outside: Sequence[tuple[ColumnReport, ColumnFinding]]) -> Table:
+    """What is wrong with columns."""
+    table = folded_table("column", "problem", "values", "examples (first row)")
+    table.title = title
+    for column, finding in outside:
+        examples = ", ".join(f"{example.value} ({example.row})" for example in finding.examples)
+        table.add_row(column.name, str(finding.problem), str(finding.count), examples)
+    return table
+
+
+def recommendations_table(explanation: Explanation) -> Table:
+    """A line for each recommendation: its score, and what adds most to it."""
+    explained = explanation.feature_names != ("score",)
+    table = Table("recommendation", "score", *(["because of"] if explained else []))
+    for output, name in enumerate(explanation.output_names):
+        base = explanation.base_values[0, output]
+        score = f"{base + explanation.values[0, :, output].sum():.3g}"
+        table.add_row(
+            name, score, *([", ".join(reasons(explanation, output))] if explained else [])
+        )
+    return table
+
+
+def accounts_table(accounts: Sequence[AccountUse]) -> Table:
+    """Budgets, those below others indented."""
+    depth: dict[str, int] = {}
+    table = Table("account", "promise", "composition", "used", "risk", "period", title="Budgets")
+    for each in accounts:
+        depth[each.account] = depth.get(each.parent or "", -1) + 1
+        table.add_row(
+            "  " * depth[each.account] + each.account,
+            f"ε = {each.epsilon:g}, δ = {each.delta:g}",
+            each.composition,
+            f"{each.consumed:.1%}",
+            each.risk,
+            str(each.period),
+        )
+    return table

@@ -17,7 +17,7 @@ from voile.records.audit_log import SigningKey
 from voile.records.audit_log.anchor import open_account
 from voile.records.checkpoints import read_policy
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 ORIGIN = "example.org/clinic"
 ONE = ("--confirmations", "1")
 

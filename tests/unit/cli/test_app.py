@@ -22,7 +22,7 @@ from voile.cli import app
 from voile.core import errors
 
 # typer 0.20 uses names that click has since deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 HEAVY = {
     "torch",

@@ -27,7 +27,7 @@ from voile.app.commands.audit import ServeWitness
 from voile.records.audit_log import PART, AuditLog, Commitment, explanation_bytes
 from voile.records.storage import open_storage
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 ORIGIN = "example.org/clinic"
 

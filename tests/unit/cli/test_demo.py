@@ -17,7 +17,7 @@ from voile.cli import main
 from voile.datasets import clinic_federation
 
 # typer 0.20 uses names that click has since deprecated.
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 SMALL = ("--rows", "50")
 
 

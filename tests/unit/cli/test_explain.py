@@ -38,7 +38,7 @@ from voile.records.vault import PARTS
 from voile.release import trained_privately
 from voile.views.tables import explanation_table
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 MODEL = "tests.unit.cli.test_explain:SCORE"
 SCORE = model()
@@ -978,7 +978,7 @@ def test_an_answer_of_pure_noise_says_so_first(run: Any) -> None:
     assert table.startswith(f"do not use it as it is: {alarm}")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize(
     ("categories", "shown"),
     [

@@ -21,7 +21,7 @@ from voile.records.ledger import Ledger, share_of
 from voile.records.storage import open_storage
 from voile.records.vault import PARTS
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 POLICY = Path("audit-policy.toml")
 NOWHERE = "http://127.0.0.1:9"

@@ -14,7 +14,7 @@ from voile import cli
 from voile.app.assess import assess_subject, find_subject
 from voile.app.recommend.handler import NO_HISTORY
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
 @pytest.fixture

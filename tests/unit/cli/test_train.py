@@ -54,7 +54,7 @@ def test_a_useless_model_is_named_first(run: Any) -> None:
     assert said.startswith("do not use it as it is: The model: it cannot be told from always")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_the_page_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/train.md: its examples in one namespace, its commands in order."""
     monkeypatch.chdir(tmp_path)

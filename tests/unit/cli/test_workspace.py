@@ -14,7 +14,7 @@ from tests.unit.app.workspace.examples import MODEL, started, write_files
 
 from voile import cli
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 FILES = ("--schema", "loans.toml", "--model-origin", "public", "--background")
 PRIVATE = (*FILES, "customers.csv", "--protect", "background")

@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize("model", ["risk.onnx", "scoring:risk"])
 def test_three_commands(model: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = COMMANDS.replace("\\\n", " ").replace("risk.onnx", model).splitlines()

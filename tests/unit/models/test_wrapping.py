@@ -298,7 +298,7 @@ def onnx_file(classifier: Any, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_onnx_gives_what_the_estimator_gives(classifier: Any, tmp_path: Path) -> None:
     onnxruntime: Any = pytest.importorskip("onnxruntime")
     path = onnx_file(classifier, tmp_path)
@@ -314,7 +314,7 @@ def test_onnx_gives_what_the_estimator_gives(classifier: Any, tmp_path: Path) ->
         model.predict(ROWS[:, :2])
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize(
     ("kind", "labels", "stated"),
     [

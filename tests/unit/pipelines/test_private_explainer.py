@@ -500,7 +500,7 @@ def onnx_box(clinic: ClinicFederation) -> Any:
 
 
 @pytest.mark.parametrize("build", [scikit_learn_box, torch_box, onnx_box])
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_any_trained_black_box_is_explained_and_the_gap_is_stated(
     clinic: ClinicFederation, records: dict[str, TableRecords], build: Any
 ) -> None:

@@ -20,7 +20,7 @@ def commands(console: str) -> list[list[str]]:
     return [shlex.split(line)[2:] for line in lines if line.startswith("$ voile ")]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_the_page_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}

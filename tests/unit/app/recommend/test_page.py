@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[4] / "docs" / "recommend.md").read_text(encoding=
 BLOCKS = re.findall(r"^```\n(voile .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize(
     ("block", "count", "made"),
     [(BLOCKS[0], 9, "why.html"), (BLOCKS[1], 3, "network/recommender.json")],

@@ -23,7 +23,7 @@ from voile.records.audit_log.anchor import connect, deploy, origin_digest, shipp
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.notes import Checkpoint
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 TERMS = DeliveryTerms(confirmations=1, patience=5.0, poll=0.01)
 
 

@@ -38,7 +38,7 @@ def run(text: str, folder: Path) -> None:
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_the_page_for_auditors_works_as_written(tmp_path: Path) -> None:
     auditor, _, operator = (DOCS / "audit.md").read_text(encoding="utf-8").partition(OPERATOR)
     once, _, rest = operator.partition("**Ask witnesses.**")
@@ -63,7 +63,7 @@ def test_the_page_for_auditors_works_as_written(tmp_path: Path) -> None:
         run(rotation, tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_the_page_about_anchors_works_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
