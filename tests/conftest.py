@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 import uuid
 import warnings
@@ -65,3 +66,12 @@ def postgres_url(postgres_server: str) -> str:
         connection.execute(f"CREATE SCHEMA {name}")
     separator = "&" if "?" in postgres_server else "?"
     return f"{postgres_server}{separator}options=-csearch_path%3D{name}"
+
+
+RECURSION_LIMIT = sys.getrecursionlimit()
+
+
+@pytest.fixture(autouse=True)
+def usual_recursion_limit() -> None:
+    """The EVM of the chain's tests raises it for the whole process, beyond what the stack holds."""
+    sys.setrecursionlimit(RECURSION_LIMIT)
