@@ -223,7 +223,7 @@ class StatisticsTraining:
         )
         lost = next((each for each in EXPECTED if budget.signal >= each[0]), None)
         if lost is None:
-            return f"{signal}: less than in any part of the study that went well"
+            return f"{signal}: no model of the study did well with so little"
         return (
             f"{signal}: on public data sets such models lost at most {lost[1]:.2f} in AUC and "
             f"{lost[2]:.2f} in log-loss to logistic regression without privacy"
@@ -238,8 +238,8 @@ class StatisticsTraining:
         rows = math.ceil(budget.rows * TOO_LITTLE / budget.signal)
         return (
             f"Too little signal: {budget.signal:.1f}, and below {TOO_LITTLE:g} a model is mostly "
-            f"noise. What helps: fewer features, a larger epsilon, more rows (about {rows:,} for "
-            "this epsilon), or a secure sum with others who hold such rows"
+            f"noise. Use fewer features, a larger epsilon, more rows (about {rows:,} for this "
+            "epsilon), or a secure sum with others who hold such rows"
         )
 
     @property
@@ -308,7 +308,7 @@ def granted_rho(account: Account, epsilon: float, delta: float) -> float:
     if account.measure is None:
         raise InvalidInput(
             f"account {account.name!r} is a plan of events that were fixed when it was opened; "
-            "training needs an account that is not"
+            "training needs an account without a plan"
         )
     budgets, unit = account.measure.budgets(epsilon, delta), account.measure.cost(Zcdp(1.0))
     return max(each / cost for each, cost in zip(budgets, unit, strict=True)) * (1 - MARGIN)
@@ -344,8 +344,8 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
 
     if _is_same(given, command.rows):
         raise InvalidInput(
-            "--held-out: these are the protected rows, and what is measured on them would be a "
-            "release that nobody paid for; give rows that are not protected"
+            "--held-out: these are the protected rows, and figures measured on them would be "
+            "released without a charge; give public rows"
         )
     table = _table(given, schema, read_table)
     columns = {str(name): table[name] for name in table.keys()}  # noqa: SIM118
@@ -354,12 +354,12 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
         context.say(remark)
     found = TableRecords.read(schema, table).readable()
     if np.isnan(found.labels).all():
-        raise InvalidInput(f"{source}: in no row a label and a feature can be read")
+        raise InvalidInput(f"{source}: no row has a label and a feature that can be read")
     return found
 
 
 def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[str, Any] | None:
-    """How good the model is on rows that nobody protects."""
+    """How good the model is on public rows."""
     if rows is None:
         return None
     from voile.app.federate.results import judged_rows

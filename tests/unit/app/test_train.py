@@ -278,7 +278,7 @@ def test_held_out_rows_are_checked_before_anything_is_charged(home: Path) -> Non
         handle(asked(home, held_out=str(home / "open.csv")))
     empty: dict[str, Any] = dict.fromkeys(SCHEMA.feature_names, [""] * 40)
     write_csv(home / "open.csv", empty | {"ill": ["yes", "no"] * 20})
-    with pytest.raises(InvalidInput, match="in no row a label and a feature can be read"):
+    with pytest.raises(InvalidInput, match="no row has a label and a feature that can be read"):
         handle(asked(home, held_out=str(home / "open.csv")))
     assert records(home, ReleaseRecord) == []
 

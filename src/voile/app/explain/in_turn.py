@@ -1,7 +1,7 @@
 """Several releases one after the other, where the later ones depend on what the first ones said.
 
-Each is one transaction: whoever is killed between two of them finds the first ones stored and pays
-for the rest alone. Nothing is charged where not all of them would fit.
+Each is one transaction: after an interruption the first ones are stored, and only the rest is paid
+for. Nothing is charged where not all of them would fit.
 """
 
 from __future__ import annotations
