@@ -87,7 +87,7 @@ def concrete() -> set[type[ChargedRelease]]:
     }
 
 
-def test_every_release_that_is_charged_has_a_rehearsal() -> None:
+def test_every_release_that_is_charged_has_a_trial() -> None:
     besides = {each for each in concrete() if each.__name__ in BESIDES}
     assert concrete() - besides == {kind.release for kind in KINDS}
 
@@ -101,7 +101,7 @@ def test_whatever_says_what_it_costs_is_audited_or_exempt() -> None:
 @pytest.mark.parametrize(
     "name", [n for n, c in (CASES | ARTEFACTS | ABOUT_USERS | ITEM_SIDE).items()]
 )
-def test_a_rehearsal_bets_against_what_is_charged(name: str) -> None:
+def test_a_trial_bets_against_what_is_charged(name: str) -> None:
     built: Any = (CASES | ARTEFACTS | ABOUT_USERS | ITEM_SIDE)[name].build()
     if not isinstance(built, ChargedRelease):
         return
