@@ -36,7 +36,7 @@ from voile.app.trained_model import FOLDER, STATISTICS, TrainedModel, save_train
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema, is_table
-from voile.datasets.tables import read_protected_table, read_table
+from voile.datasets.tables import STDIN, read_protected_table, read_table
 from voile.models.additive.model import classes_of
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import Composed, PrivacyEvent, Zcdp
@@ -127,8 +127,9 @@ def train(command: Train, context: Context) -> TrainedModelResult | PreviewResul
         with context.charging(service.vault, lambda: ()):
             statistics = training.learn()
             quality = joint_quality(training.quality(statistics), _measured(statistics, open_rows))
-            trained = save_trained_model(statistics, quality, command.folder)
+            # Signed before anything leaves: a database that is set back afterwards is noticed.
             kept = context.sign(service.vault)
+            trained = save_trained_model(statistics, quality, command.folder)
         new = charged_since(service, trained.charges, before)
     return TrainedModelResult(trained, new, kept)
 
@@ -342,6 +343,11 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
         return None
     from voile.app.federate.files import check_open_rows
 
+    if _is_file(given) and (str(given) == STDIN or not _is_named_file(command.rows)):
+        raise InvalidInput(
+            "--held-out: the protected rows are in no named file, so nothing tells whether these "
+            "are the same; give both as files, or both as tables in Python"
+        )
     if _is_same(given, command.rows):
         raise InvalidInput(
             "--held-out: these are the protected rows, and figures measured on them would be "
@@ -377,6 +383,10 @@ def _table(given: Any, schema: Schema, read: Any) -> Any:
 
 def _is_file(given: Any) -> bool:
     return isinstance(given, str | PathLike)
+
+
+def _is_named_file(given: Any) -> bool:
+    return _is_file(given) and str(given) != STDIN
 
 
 def _is_same(one: Any, other: Any) -> bool:

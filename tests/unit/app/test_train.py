@@ -272,6 +272,32 @@ def test_protected_rows_are_not_held_out(home: Path, tmp_path: Path) -> None:
     assert records(home, ReleaseRecord) == []
 
 
+def test_rows_without_a_file_name_are_not_compared_by_name(home: Path) -> None:
+    """From standard input the protected file itself would pass for another one."""
+    for given in ({"rows": "-", "held_out": str(home / "rows.csv")}, {"held_out": "-"}):
+        with pytest.raises(InvalidInput, match="in no named file"):
+            handle(asked(home, **given))
+    assert records(home, ReleaseRecord) == []
+
+
+def test_what_is_charged_is_signed_before_a_model_leaves(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a database that is set back after a kill would pay for a second model with nothing."""
+    before = (home / "log.db").read_bytes()
+
+    def killed(*_: Any) -> Any:
+        raise RuntimeError("killed while the folder was written")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("voile.app.train.save_trained_model", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            handle(asked(home))
+    (home / "log.db").write_bytes(before)
+    with pytest.raises(VerificationFailed, match="was set back"):
+        handle(asked(home))
+
+
 def test_held_out_rows_are_checked_before_anything_is_charged(home: Path) -> None:
     write_csv(home / "open.csv", table(40) | {"ill": ["perhaps"] * 40})
     with pytest.raises(InvalidInput, match="perhaps"):

@@ -317,8 +317,9 @@ def train_recommender(command: TrainRecommender, context: Context) -> TrainedRes
         before = records_so_far(service)
         with context.charging(service.vault, lambda: ()):
             learned = train(service, found, terms, progress=context.steps)
-            trained = save_recommender(learned, command.folder, command.model)
+            # Signed before anything leaves: a database that is set back afterwards is noticed.
             kept = context.sign(service.vault)
+            trained = save_recommender(learned, command.folder, command.model)
         new = charged_since(service, trained.charges, before)
     return TrainedResult(
         command.folder,
