@@ -91,7 +91,11 @@ def test_a_model_is_trained_kept_asked_and_explained(kind: str) -> None:
         reasons = why(kind, group_by=by)
         assert reasons.output_names == told.explanation.output_names
         total = reasons.base_values[0] + reasons.values[0].sum(axis=0)
-        assert total == pytest.approx(told.explanation.values[0, 0], abs=0.02), by
+        # Items of a network are explained by gradients along a path of some steps, and the network
+        # has noise that is new in each run: its reasons add up to the score but for the steps.
+        by_steps = kind in NETWORKS and by == "items"
+        margin = 0.1 if by_steps else 1e-3
+        assert total == pytest.approx(told.explanation.values[0, 0], abs=margin), by
     assert handle(VerifyBudgets(database="log.db")).verified
 
 
