@@ -17,7 +17,7 @@ from voile.app.calls import handle
 from voile.app.commands.audit import StartLog
 from voile.app.commands.budget import OpenBudget, VerifyBudgets
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
-from voile.app.recommend import load_recommender
+from voile.app.recommend import load_recommender, save_recommender
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, UnreadableFile
 from voile.core.explanation import Explanation
 from voile.privacy.accounting import PrivacyLoss
@@ -242,3 +242,18 @@ def test_the_settings_of_a_network_are_frozen() -> None:
         name: (kind.network.identity["hidden"], kind.rate, kind.clipping_norm)
         for name, kind in found.items()
     } == {"ncf": ([16], 0.01, 0.3), "autoencoder": (16, 0.03, 0.1)}
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_is_charged_is_signed_before_a_recommender_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checkpoint, seen = Path("audit.checkpoint"), []
+
+    def save(*given: Any) -> Any:
+        seen.append(checkpoint.read_bytes())
+        return save_recommender(*given)
+
+    monkeypatch.setattr("voile.app.recommend.handler.save_recommender", save)
+    train("moments")
+    assert seen == [checkpoint.read_bytes()]
