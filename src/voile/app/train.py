@@ -26,6 +26,7 @@ from voile.app.explain.in_turn import (
     charged_since,
     check_rest_fits,
     is_answered,
+    partly_paid,
     records_so_far,
 )
 from voile.app.explain.rows import check_columns
@@ -187,7 +188,8 @@ class StatisticsTraining:
         """All three, paid for; `BudgetExceeded` before anything is drawn."""
         made: list[Any] = []
         for left in (self.events[1:], self.events[2:], ()):
-            made.append(self._obtain(self._next(made), left))
+            with partly_paid(len(made), len(self.events)):
+                made.append(self._obtain(self._next(made), left))
         tables, moments, calibration = made
         promise = joint_guarantee(self.budget, **self._terms)
         return PrivateStatistics(self.budget, tables, moments, calibration, promise)

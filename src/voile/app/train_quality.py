@@ -123,6 +123,11 @@ def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
             "its probabilities are not shown to be better than the label rate (log-loss "
             f"{loss.figure:.3f}; always stating the label rate has {loss.baseline:.3f})"
         )
+    elif auc.low <= auc.baseline:
+        alarms.append(
+            "it is not shown to rank rows better than chance (AUC between "
+            f"{auc.low:.3f} and {auc.high:.3f}); check the labels with `voile schema check`"
+        )
     return {
         "measured_on": "the charged calibration table",
         "label_rate": figures.rate,

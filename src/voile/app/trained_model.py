@@ -137,7 +137,8 @@ def save_trained_model(
     model, budget = statistics.model, statistics.budget
     events = tuple(part.event for part in parts if part.event is not None)
     charges = tuple(part.charge for part in parts if part.charge is not None)
-    FOLDER.begin(folder)
+    # Findings about an earlier model say nothing about this one.
+    FOLDER.begin(folder, () if _charges_at(folder) == charges else (ASSESSMENT,))
     model.save(folder / MODEL)
     replace_file(folder / CURVES, model.to_json().encode())
     promised = [guarantee.to_dict() for guarantee in model.guarantees]
@@ -156,6 +157,12 @@ def save_trained_model(
     }
     FOLDER.finish(folder, content, _FILES)
     return TrainedModel(folder, model, budget, charges, events, quality)
+
+
+def _charges_at(folder: Path) -> tuple[str, ...] | None:
+    """What paid for the model that lies there, finished or not; None if there is none."""
+    found = read_json(folder / MANIFEST) if FOLDER.is_at(folder) else {}
+    return tuple(found["charges"]) if "charges" in found else None
 
 
 def load_trained_model(folder: Path) -> TrainedModel:

@@ -19,10 +19,12 @@ from tests.unit.release.statistics.examples import SCHEMA
 
 from voile import open_workspace
 from voile.app.assess import find_subject
+from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context, handle
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.workspace import Start
+from voile.app.explain.in_turn import partly_paid
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
 from voile.app.train import TOO_LITTLE, TrainedModelResult
@@ -582,3 +584,26 @@ def _new(folder: Path) -> Path:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_refusal_between_releases_says_what_was_paid_for() -> None:
+    """Two runs at once may each pay for a part: "nothing was charged" would be false."""
+    refusal = BudgetExceeded("too much; nothing was charged.", remaining=0.1, requested=0.2)
+    with (
+        pytest.raises(BudgetExceeded, match="1 of 3 releases are paid for") as told,
+        partly_paid(1, 3),
+    ):
+        raise refusal
+    assert "nothing was charged" not in str(told.value)
+    with pytest.raises(BudgetExceeded, match="nothing was charged"), partly_paid(0, 3):
+        raise refusal
+
+
+def test_findings_about_an_earlier_model_go_with_it(home: Path) -> None:
+    handle(asked(home, epsilon=1.0))
+    findings = home / "model" / ASSESSMENT
+    findings.write_text("{}")
+    handle(asked(home, epsilon=1.0))
+    assert findings.exists(), "the same model"
+    handle(asked(home, epsilon=1.0, redraw=True))
+    assert not findings.exists()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from voile.app.train_quality import CalibrationFigures, charged_quality
 from voile.evaluation import log_losses
-from voile.evaluation.predictions import area_under_curve
+from voile.evaluation.predictions import PredictionQuality, area_under_curve
 
 CHANCES = np.array([0.1, 0.3, 0.5, 0.8])
 COUNTS = np.array([[300.0, 40.0], [210.0, 90.0], [140.0, 160.0], [60.0, 200.0]])
@@ -65,3 +68,13 @@ def test_whatever_noise_makes_of_a_table_there_are_figures(counts: NDArray[np.fl
     found = figures(counts, 50.0)
     for each in (found.auc, found.log_loss, found.gain):
         assert np.isfinite([each.figure, each.low, each.high, each.baseline]).all()
+
+
+def test_a_model_that_ranks_no_better_than_chance_is_said_so() -> None:
+    """Of rows whose labels cannot be read little is left to rank, whatever the log-loss says."""
+    better, unsure = PredictionQuality(0.1, 0.05, 0.15, 0.0), PredictionQuality(0.4, 0.0, 1.0, 0.5)
+    figures: Any = SimpleNamespace(auc=unsure, gain=better, log_loss=better, rate=0.3)
+    (alarm,) = charged_quality(figures)["alarms"]
+    assert "not shown to rank rows better than chance" in alarm
+    figures.auc = PredictionQuality(0.7, 0.6, 0.8, 0.5)
+    assert charged_quality(figures)["alarms"] == []

@@ -6,7 +6,8 @@ for. Nothing is charged where not all of them would fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +69,23 @@ def check_rest_fits(vault: Vault, asked: AccountQuestions, rest: Sequence[Privac
     if refused is not None:
         vault.storage.submit(lambda t: record_refusal(vault, t, asked, refused))
         raise refused
+
+
+@contextmanager
+def partly_paid(paid: int, of: int) -> Iterator[None]:
+    """Say with a refusal what was paid for: somebody else may spend between two releases."""
+    try:
+        yield
+    except BudgetExceeded as error:
+        if not paid:
+            raise
+        said = str(error).replace("nothing was charged", "this release was not charged")
+        raise BudgetExceeded(
+            f"{said} {paid} of {of} releases are paid for and stored: with enough budget, the same "
+            "command pays only for the rest",
+            remaining=error.remaining,
+            requested=error.requested,
+        ) from error
 
 
 def records_so_far(service: ReleaseService) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from voile.app.explain import ReleaseService
 from voile.app.explain.charging import AccountQuestions
-from voile.app.explain.in_turn import ask_artefact, check_rest_fits, is_answered
+from voile.app.explain.in_turn import ask_artefact, check_rest_fits, is_answered, partly_paid
 from voile.app.explain.walk import affordable
 from voile.core.choices import chosen
 from voile.core.errors import Refused
@@ -83,7 +83,8 @@ def train(
     if plan.second is not None:
         release: Any = plan.second.release(popularity)
         # Never fresh by itself: the charge of the first release is part of the question.
-        made = service.obtain(release, payer=terms.account, caller=terms.caller)
+        with partly_paid(1, 2):
+            made = service.obtain(release, payer=terms.account, caller=terms.caller)
     return plan.finish(popularity, made)
 
 
