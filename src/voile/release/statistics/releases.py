@@ -23,6 +23,7 @@ from voile.models.additive.bins import bin_codes
 from voile.models.additive.model import summed
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
+from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.parameters import NoisePreview
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
@@ -109,10 +110,10 @@ class CalibrationTable(_Numbers):
 class _StatisticsRelease(ChargedRelease):
     """What the three releases have in common.
 
-    Args: besides those of `ChargedRelease`:
+    Args (in addition to those of `ChargedRelease`):
         records: protected; a table of raw values, or `LabelledRecords`.
         budget: how much each of them tells.
-        protected: a row of their data set; blank one or replace one.
+        protected: a row of their data set; zero-out or replace one.
         delta: at which the epsilon of one release is stated; all three are judged together
             (`PrivateStatistics.guarantee`).
     """
@@ -255,11 +256,32 @@ def weak_signal(budget: StatisticsBudget) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateFineTables(_StatisticsRelease):
+class _CountsRelease(_StatisticsRelease):
+    """Counts of rows, with the same noise on each."""
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        raise NotImplementedError
+
+    @property
+    def noise_rho(self) -> float:
+        return self.noise.event().rho
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        return self.noise.sensitivity
+
+    @property
+    def deviation(self) -> float:
+        return self.noise.sigma
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateFineTables(_CountsRelease):
     """The first release: for each feature, how many rows of each class lie in each fine cell.
 
     Guarantees
-        1. One row moves all tables together by √d at most (blank one), or √(2d) (replace one).
+        1. One row moves all tables together by √d at most (zero-out), or √(2d) (replace one).
         2. Cells come from the schema: also those in which nobody is.
         3. No row makes `draw` raise.
 
@@ -285,16 +307,8 @@ class PrivateFineTables(_StatisticsRelease):
         return self.budget.tables_rho
 
     @property
-    def noise_rho(self) -> float:
-        return self.budget.tables_noise.event().rho
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        return self.budget.tables_noise.sensitivity
-
-    @property
-    def deviation(self) -> float:
-        return self.budget.tables_noise.sigma
+    def noise(self) -> DiscreteGaussian:
+        return self.budget.tables_noise
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -396,11 +410,11 @@ class PrivateMoments(_StatisticsRelease):
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateCalibrationTable(_StatisticsRelease):
+class PrivateCalibrationTable(_CountsRelease):
     """The third release: how many rows of each class lie in each bin of the model's score.
 
     Guarantees
-        1. One row moves it by 1 at most (blank one), or √2 (replace one).
+        1. One row moves it by 1 at most (zero-out), or √2 (replace one).
         2. Scores and edges depend on the two releases before it alone. Scores are added up row by
            row in a fixed order, so no row changes the score of another. No row makes `draw` raise.
 
@@ -444,16 +458,8 @@ class PrivateCalibrationTable(_StatisticsRelease):
         return self.budget.calibration_rho
 
     @property
-    def noise_rho(self) -> float:
-        return self.budget.calibration_noise.event().rho
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        return self.budget.calibration_noise.sensitivity
-
-    @property
-    def deviation(self) -> float:
-        return self.budget.calibration_noise.sigma
+    def noise(self) -> DiscreteGaussian:
+        return self.budget.calibration_noise
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
