@@ -89,7 +89,7 @@ class BoundedRange:
 
     It is a pure epsilon too, with a quarter of the rho.
 
-    >>> from voile.privacy.accounting.curves import rho
+    >>> from voile.privacy.accounting.conversion import rho
     >>> rho(PureDp(1.0)) / rho(BoundedRange(1.0))
     4.0
     """
