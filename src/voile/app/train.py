@@ -46,8 +46,8 @@ from voile.records.checkpoints import Kept
 from voile.records.ledger import Account
 from voile.records.vault import check_named, usual_place
 from voile.release import Preview
+from voile.release.charged import Artefact
 from voile.release.contract import Release
-from voile.release.one_time import Artefact
 from voile.release.statistics import (
     LabelledRecords,
     PrivateCalibrationTable,

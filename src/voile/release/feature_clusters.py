@@ -24,9 +24,8 @@ from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import by_relation, check_bounds, positive
-from voile.release.charged import Accuracy
+from voile.release.charged import STORED, Accuracy, ArtefactRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import STORED, ArtefactRelease, OneTimeArtefact
 from voile.release.origin import PUBLIC, Origin, trained_privately
 from voile.release.records import Records
 

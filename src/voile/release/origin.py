@@ -3,16 +3,22 @@
 Noise on explanations protects background rows, populations and explained rows. It cannot protect
 the rows a model was trained on: those are protected by training with differential privacy, or not
 at all. So every release asks where the model, surrogate, explainer or background came from.
+
+Identities hold what is known about that. What version 1 wrote into them must never change, whatever
+classes are called now: stored answers are found by digests of it (`ReleaseIdentity`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee
+from voile.models.outputs import Box, DeclaredOutputs, Simplex
+from voile.release.contract import parameters
 
 _ALTERNATIVES: Final = (
     "train it with differential privacy, explain a surrogate that was, or use rows that had no "
@@ -181,9 +187,9 @@ def added_up(parts: Sequence[Guarantee]) -> Guarantee:
         computational=any(part.computational for part in parts),
         mechanism=" and ".join(dict.fromkeys(part.mechanism for part in parts)),
         composition="basic composition: " + " + ".join(part.composition for part in parts),
-        public_facts=_all(part.public_facts for part in parts),
-        assumptions=_all(part.assumptions for part in parts),
-        parts=_all(part.parts for part in parts if part.protected.dataset == dataset),
+        public_facts=distinct_texts(part.public_facts for part in parts),
+        assumptions=distinct_texts(part.assumptions for part in parts),
+        parts=distinct_texts(part.parts for part in parts if part.protected.dataset == dataset),
         records_per_person=_agreed_maximum(parts),
     )
 
@@ -194,5 +200,65 @@ def _agreed_maximum(parts: Sequence[Guarantee]) -> int | None:
     return parts[0].records_per_person if len(stated) == 1 else None
 
 
-def _all(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def distinct_texts(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for several in texts for text in several))
+
+
+# --- How values are spelled inside identities: as tags and figures, and as version 1 did ----------
+
+
+_WORDS: Final = frozenset({"mechanism", "composition", "public_facts", "assumptions"})
+"""What a guarantee says in sentences."""
+
+
+def outputs_identity(outputs: DeclaredOutputs) -> dict[str, object]:
+    """A declared output set: its tag and its bounds."""
+    match outputs:
+        case Box(lower, upper):
+            return {"set": "box", "lower": lower, "upper": upper}
+        case Simplex():
+            return {"set": "simplex"}
+    raise TypeError(f"{outputs!r} has no tag: name it in voile.release.origin")
+
+
+def outputs_v1(outputs: DeclaredOutputs) -> str:
+    """The same as version 1 spelled it."""
+    match outputs:
+        case Box(lower, upper):
+            return f"Box(lower={lower!r}, upper={upper!r})"
+        case Simplex():
+            return "Simplex()"
+    raise TypeError(f"{outputs!r} did not exist in version 1")
+
+
+def origins_identity(origins: Iterable[Origin]) -> str:
+    """A digest of what origins promise and leave open.
+
+    Two releases that differ in what is known about their artefacts are two questions: the answer to
+    the one must not be given again, with its guarantees, as an answer to the other. What a
+    guarantee says in words (mechanism, assumptions) does not count: its figures do.
+    """
+    return _digest(origins, _promise)
+
+
+def origins_v1(origins: Iterable[Origin]) -> str:
+    """The same as version 1 spelled it: guarantees with all their words."""
+    return _digest(origins, Guarantee.to_dict)
+
+
+def _promise(guarantee: Guarantee) -> dict[str, Any]:
+    return {name: each for name, each in guarantee.to_dict().items() if name not in _WORDS}
+
+
+def _digest(origins: Iterable[Origin], told: Callable[[Guarantee], dict[str, Any]]) -> str:
+    said = sorted(
+        parameters(
+            {
+                "guarantees": sorted(parameters(told(each)) for each in origin.guarantees),
+                "unprotected": sorted(origin.unprotected),
+            }
+        )
+        for origin in origins
+        if origin.datasets
+    )
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]

@@ -29,9 +29,8 @@ from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
 from voile.release.games import BackgroundGames, background_outputs, joint
 from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
-from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.post_processed import Explainer
-from voile.release.records import Records
+from voile.release.records import EXPLAINER_IS_STATELESS, PerRow, Records
 
 NOISE_ONLY: Final = (
     "standard errors and half widths are those of the noise: how far the explainer itself is off "

@@ -22,8 +22,7 @@ from voile.release.contract import (
     ReleaseIdentity,
     parameters,
 )
-from voile.release.identities import origins_identity
-from voile.release.origin import Origin, joint_guarantees, stated
+from voile.release.origin import Origin, joint_guarantees, origins_identity, stated
 
 Explainer: TypeAlias = Callable[[Any], Explanation]
 """Any explainer of `voile.attribution`: rows in, an explanation without guarantee out."""
