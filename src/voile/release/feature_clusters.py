@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Guarantee, ProtectedUnit, Relation, RowPart
+from voile.core.guarantee import Guarantee, Relation, RowPart
 from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
@@ -181,15 +181,12 @@ def moments_sensitivity(*, features: int, rows: int, relation: Relation) -> Sens
     """
     length = math.sqrt(positive("features", features) * (features + 3) / 2)
     value = by_relation(relation, replace_one=2 * length, blank_one=length)
-    return Sensitivity(
-        value=value / positive("rows", rows),
-        norm=Norm.L2,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=(
-            "each feature is scaled to [-1, 1] by the schema",
-            "running time is not observed",
-        ),
+    return Sensitivity.of_rows(
+        value / positive("rows", rows),
+        Norm.L2,
+        relation,
+        "each feature is scaled to [-1, 1] by the schema",
+        "running time is not observed",
     )
 
 

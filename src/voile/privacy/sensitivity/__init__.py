@@ -2,8 +2,8 @@
 
 - declare what a model may return: `interval`, `box`, `simplex`
 - Shapley values over a private background: `shapley_background`, `shapley_background_with_base`,
-  `shapley_background_coordinate`; by any estimator: `clipped_shapley_background`,
-  `clipped_shapley_background_with_base`; by a linear one: `sampled_shapley_background_with_base`;
+  `shapley_background_coordinate`; by any estimator: `clipped_shapley_background`; by a
+  linear one: `sampled_shapley_background_with_base`;
   pairs: `interaction_background`
 - importance over a private population: `mean_absolute_shapley` and its relatives
 - sums over users: `unit_row_sum`, `unit_row_gram`
@@ -18,7 +18,6 @@ from voile.privacy.sensitivity.shapley import (
     OutputSet,
     box,
     clipped_shapley_background,
-    clipped_shapley_background_with_base,
     interaction_background,
     interaction_norm,
     interval,
@@ -51,7 +50,6 @@ __all__ = [
     "box",
     "clipped_mean",
     "clipped_shapley_background",
-    "clipped_shapley_background_with_base",
     "clipped_vector",
     "count",
     "histogram",

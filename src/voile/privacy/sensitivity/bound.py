@@ -50,6 +50,12 @@ class Sensitivity:
             raise InvalidInput(f"a sensitivity must be finite and above 0, found {self.value}")
         check_neighbours(self.unit, self.relation)
 
+    @classmethod
+    def of_rows(cls, value: float, norm: Norm, relation: Relation, *conditions: str) -> Self:
+        """Where one record is a row."""
+        unit = ProtectedUnit.ROW
+        return cls(value=value, norm=norm, unit=unit, relation=relation, conditions=conditions)
+
     def __float__(self) -> float:
         return float(self.value)
 

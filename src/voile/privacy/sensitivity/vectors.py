@@ -50,13 +50,8 @@ def clipped_mean(*, bound: float, rows: int, norm: Norm, relation: Relation) -> 
     """
     bound = width_of("bound", bound)
     value = by_relation(relation, replace_one=2 * bound, blank_one=bound)
-    return Sensitivity(
-        value=value / positive("rows", rows),
-        norm=norm,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=("each row's vector is clipped to the declared length",),
-    )
+    condition = "each row's vector is clipped to the declared length"
+    return Sensitivity.of_rows(value / positive("rows", rows), norm, relation, condition)
 
 
 def bounded_mean(*, lower: float, upper: float, rows: int, relation: Relation) -> Sensitivity:
@@ -111,13 +106,7 @@ def histogram(*, norm: Norm, relation: Relation) -> Sensitivity:
     """
     replaced = {Norm.L1: 2.0, Norm.L2: math.sqrt(2), Norm.LINF: 1.0}[member(Norm, norm)]
     value = replaced if _replaced(relation) else 1.0
-    return Sensitivity(
-        value=value,
-        norm=norm,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=("the cells are disjoint and public",),
-    )
+    return Sensitivity.of_rows(value, norm, relation, "the cells are disjoint and public")
 
 
 def _replaced(relation: Relation) -> bool:
@@ -132,13 +121,8 @@ def _width(lower: float, upper: float) -> float:
 
 def _of_numbers(value: float, relation: Relation) -> Sensitivity:
     """One number: every norm is the same; l1 lets both Laplace and Gaussian noise be used."""
-    return Sensitivity(
-        value=value,
-        norm=Norm.L1,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=("each value is clamped to the declared bounds",),
-    )
+    condition = "each value is clamped to the declared bounds"
+    return Sensitivity.of_rows(value, Norm.L1, relation, condition)
 
 
 # --- Private statistics: tables of cells, centred one-hot sums and their products -----------------
@@ -159,7 +143,7 @@ def cell_tables(*, tables: int, relation: Relation) -> Sensitivity:
     """
     positive("tables", tables)
     squared = by_relation(relation, replace_one=2.0 * tables, blank_one=float(tables))
-    return _squared(squared, relation, (_CELLS,))
+    return Sensitivity.of_rows(math.sqrt(squared), Norm.L2, relation, _CELLS)
 
 
 def centred_sums(*, bins: Sequence[int], label_weight: float, relation: Relation) -> Sensitivity:
@@ -179,7 +163,7 @@ def centred_sums(*, bins: Sequence[int], label_weight: float, relation: Relation
         replace_one=max(2.0 * len(radii), turned),
         blank_one=sum(radii) + label_weight,
     )
-    return _squared(squared, relation, _CENTRED)
+    return Sensitivity.of_rows(math.sqrt(squared), Norm.L2, relation, *_CENTRED)
 
 
 def centred_products(*, bins: Sequence[int], relation: Relation) -> Sensitivity:
@@ -189,7 +173,7 @@ def centred_products(*, bins: Sequence[int], relation: Relation) -> Sensitivity:
         raise InvalidInput(f"a pair needs two features, found {len(radii)}")
     pairs = (sum(radii) ** 2 - sum(radius**2 for radius in radii)) / 2
     squared = by_relation(relation, replace_one=min(sum(radii) ** 2, 4 * pairs), blank_one=pairs)
-    return _squared(squared, relation, _CENTRED)
+    return Sensitivity.of_rows(math.sqrt(squared), Norm.L2, relation, *_CENTRED)
 
 
 def _radius(bins: int) -> float:
@@ -197,13 +181,3 @@ def _radius(bins: int) -> float:
     if positive("bins", bins) < 2:
         raise InvalidInput("a feature with one bin has nothing to centre")
     return 1 - 1 / bins
-
-
-def _squared(squared: float, relation: Relation, conditions: tuple[str, ...]) -> Sensitivity:
-    return Sensitivity(
-        value=math.sqrt(squared),
-        norm=Norm.L2,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=conditions,
-    )

@@ -153,15 +153,6 @@ class TestLength:
         found = games.ascent(chain, games.sign_game, 1, 50)
         assert found > background(d) * 1.5
 
-    def test_clipped_with_base_covers_opposite_vectors_and_bases(self) -> None:
-        for relation, vectors, bases in ((REPLACE, 2.0, 1.0), (BLANK, 1.0, 0.5)):
-            bound = s.clipped_shapley_background_with_base(
-                features=6, background_rows=10, output_width=2.0, relation=relation
-            )
-            length = s.shapley_norm(features=6, output_width=2.0)
-            worst = math.hypot(vectors * length, bases * 2.0) / 10
-            assert bound.value == pytest.approx(worst)
-
 
 class TestPopulation:
     @pytest.mark.parametrize("d", [1, 2, 3, 5, 8])
@@ -328,10 +319,11 @@ class TestValidity:
             assert "clipped" not in said
 
     def test_a_clipped_estimator_says_that_it_is_clipped(self) -> None:
-        for of in (s.clipped_shapley_background, s.clipped_shapley_background_with_base):
-            found = of(features=3, background_rows=5, output_width=1.0, relation=BLANK)
-            assert "from that row alone" in " ".join(found.conditions)
-            assert "clipped to the bound" in " ".join(found.conditions)
+        found = s.clipped_shapley_background(
+            features=3, background_rows=5, output_width=1.0, relation=BLANK
+        )
+        assert "from that row alone" in " ".join(found.conditions)
+        assert "clipped to the bound" in " ".join(found.conditions)
 
     def test_the_background_of_a_population_must_not_depend_on_it(self) -> None:
         found = s.mean_absolute_shapley(features=3, rows=5, output_width=1.0, relation=BLANK)
