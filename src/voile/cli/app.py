@@ -17,9 +17,9 @@ import typer
 from typer.core import TyperGroup
 
 from voile._version import __version__
-from voile.cli.interrupts import told_how_to_go_on
 from voile.cli.logs import LOG_FILE, SAID, VERBOSE, LogSettings, logged, taken_out
 from voile.cli.output import ExitCode, exit_code, print_error
+from voile.cli.progress import told_how_to_go_on
 from voile.cli.starting import raise_interrupts
 
 _TRACEBACK = "VOILE_TRACEBACK"
