@@ -79,8 +79,8 @@ HANDLERS: Final[dict[type[Command], str]] = {
     federate.ShowNodeStatus: "voile.app.federate.join:show_status",
     federate.MakeNodeKeys: "voile.app.federate.join:make_keys",
     federate.WriteReport: "voile.app.report.handler:write",
-    federate.StartTestbed: "voile.app.testbed.testbed:start",
-    federate.StopTestbed: "voile.app.testbed.testbed:stop",
+    federate.StartTestbed: "voile.app.testbed:start",
+    federate.StopTestbed: "voile.app.testbed:stop",
 }
 """By command, where its handler is. Handlers load what they need, commands nothing."""
 

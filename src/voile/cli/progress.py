@@ -1,9 +1,15 @@
-"""What is told while a command runs: rounds and clients, the budget spent so far, Ctrl-C."""
+"""What is told while a command runs: rounds and clients, the budget spent so far, Ctrl-C, the log.
+
+`--verbose` and `--log-file` may stand anywhere on the command line. What is written is what voile
+says of its own work: steps, files, warnings, refusals, errors with the place in the code. Never
+rows or explanations, and of a database's address no password.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import sys
 import time
@@ -15,14 +21,17 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from voile.cli.logs import SAID
-
 if TYPE_CHECKING:
     from voile.federation import HistoryRow, Progress, ProgressEvent
     from voile.training import Progress as Steps
 
 _MOST_NAMED: Final = 5
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("voile.cli")
+VERBOSE, LOG_FILE = "--verbose", "--log-file"
+SAID = "voile.said"
+"""Of lines that were printed already, and are for the file alone."""
+_LINE = "%(asctime)s %(levelname)s %(message)s"
+_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]*@")
 
 
 def rounds_line(delta: float, clock: Callable[[], float] = time.monotonic) -> Progress:
@@ -202,3 +211,68 @@ def _course(context: click.Context | None) -> _Course:
         return _Course()
     found: _Course = context.meta.setdefault(__name__, _Course())
     return found
+
+
+# --- `--verbose` and `--log-file`: what a command does, step by step, with times ------------------
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """Where steps are told, besides what is printed anyway."""
+
+    verbose: bool = False
+    file: Path | None = None
+
+
+def taken_out(arguments: Sequence[str]) -> tuple[list[str], LogSettings]:
+    """The arguments without these two options, and what they said; nothing after `--`."""
+    left, verbose, file = list[str](), False, None
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            left += [word, *words]
+        elif word == VERBOSE:
+            verbose = True
+        elif word.startswith(f"{LOG_FILE}="):
+            file = Path(word.partition("=")[2])
+        elif word == LOG_FILE and (name := next(words, None)) is not None:
+            file = Path(name)
+        else:
+            left.append(word)
+    return left, LogSettings(verbose, file)
+
+
+@contextmanager
+def logged(settings: LogSettings, arguments: Sequence[str]) -> Iterator[None]:
+    """Steps of a command go where somebody asked for them, while it runs."""
+    from voile.core.errors import InvalidInput
+
+    root = logging.getLogger("voile")
+    handlers: list[logging.Handler] = [logging.NullHandler()]  # else Python prints by itself
+    if settings.verbose:
+        handlers.append(logging.StreamHandler(sys.stderr))
+        handlers[-1].addFilter(lambda record: record.name != SAID)
+    if settings.file is not None:
+        from voile.app.output_check import check_outputs
+
+        check_outputs([settings.file], [])
+        try:
+            handlers.append(logging.FileHandler(settings.file, encoding="utf-8"))
+        except OSError as error:
+            raise InvalidInput(f"{settings.file}: cannot be written: {error.strerror}") from error
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(_LINE))
+        root.addHandler(handler)
+    before = root.level
+    if len(handlers) > 1:
+        root.setLevel(logging.DEBUG)
+    began = time.monotonic()
+    _log.info("voile %s", _PASSWORD.sub(r"\1...@", shlex.join(arguments)))
+    try:
+        yield
+    finally:
+        _log.info("ended after %.1f s", time.monotonic() - began)
+        root.setLevel(before)
+        for handler in handlers:
+            root.removeHandler(handler)
+            handler.close()

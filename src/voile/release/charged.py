@@ -37,6 +37,7 @@ from voile.release.contract import (
     parameters,
 )
 from voile.release.origin import (
+    Explainer,
     Origin,
     joint_guarantees,
     origins_identity,
@@ -45,7 +46,6 @@ from voile.release.origin import (
     together,
     trained_privately,
 )
-from voile.release.post_processed import Explainer
 from voile.release.records import PerRow, Records
 
 # --- What a release of some data says about other data that its artefacts were made from ---------

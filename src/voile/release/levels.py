@@ -44,9 +44,8 @@ from voile.release.charged import Accuracy
 from voile.release.contract import ExplainerName, Release
 from voile.release.feature_clusters import Clusters
 from voile.release.games import answers, pair_blocks
-from voile.release.origin import Origin
+from voile.release.origin import Origin, PostProcessed
 from voile.release.output_sets import SAME_ANSWER
-from voile.release.post_processed import PostProcessed
 from voile.release.silence import silenced
 
 # -------------------------------------------------------------------------------------------------

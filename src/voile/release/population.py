@@ -28,8 +28,8 @@ from voile.privacy.sensitivity import (
 from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
 from voile.release.games import BackgroundGames, background_outputs, joint
+from voile.release.origin import Explainer
 from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
-from voile.release.post_processed import Explainer
 from voile.release.records import EXPLAINER_IS_STATELESS, PerRow, Records
 
 NOISE_ONLY: Final = (

@@ -25,7 +25,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import Attributions, BaseValues
 from voile.core.schema import Rows, Schema, is_table
-from voile.release.post_processed import Explainer
+from voile.release.origin import Explainer
 from voile.release.silence import call_suppressed, silenced
 
 

@@ -13,7 +13,18 @@
 There is no default and no estimate: a sensitivity read off the protected data protects nothing.
 """
 
-from voile.privacy.sensitivity.bound import Norm, Sensitivity, unit_row_gram, unit_row_sum
+from voile.privacy.sensitivity.bound import (
+    Norm,
+    Sensitivity,
+    bounded_mean,
+    bounded_sum,
+    clipped_mean,
+    clipped_vector,
+    count,
+    histogram,
+    unit_row_gram,
+    unit_row_sum,
+)
 from voile.privacy.sensitivity.shapley import (
     OutputSet,
     box,
@@ -31,14 +42,6 @@ from voile.privacy.sensitivity.shapley import (
     shapley_norm,
     signed_mean_shapley_coordinate,
     simplex,
-)
-from voile.privacy.sensitivity.vectors import (
-    bounded_mean,
-    bounded_sum,
-    clipped_mean,
-    clipped_vector,
-    count,
-    histogram,
 )
 
 __all__ = [

@@ -19,8 +19,7 @@ from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.discrete import GaussianBlocks
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
 from voile.privacy.sensitivity import Sensitivity
-from voile.privacy.sensitivity.bound import positive
-from voile.privacy.sensitivity.vectors import cell_tables, centred_products, centred_sums
+from voile.privacy.sensitivity.bound import cell_tables, centred_products, centred_sums, positive
 from voile.release.statistics.cells import fine_edges
 from voile.release.statistics.rule import RULE
 

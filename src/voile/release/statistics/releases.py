@@ -332,7 +332,7 @@ class PrivateMoments(_StatisticsRelease):
     Guarantees
         1. Its cost is its share of the budget, whatever bins the tables led to.
         2. One row moves it by its sensitivities at most
-           (`voile.privacy.sensitivity.vectors`).
+           (`voile.privacy.sensitivity.bound`).
         3. Bins and weights depend on the released tables alone. No row makes `draw` raise.
 
     Args: besides those of all three:
