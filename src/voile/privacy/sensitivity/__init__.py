@@ -1,6 +1,6 @@
 """How far one record can move what is published, derived from declared public facts only.
 
-- declare what a model may return: `interval`, `box`, `simplex`
+- declare what a model may return: `OutputSet`, `interval`
 - Shapley values over a private background: `shapley_background`, `shapley_background_with_base`,
   `shapley_background_coordinate`; by any estimator: `clipped_shapley_background`; by a
   linear one: `sampled_shapley_background_with_base`;
@@ -27,7 +27,6 @@ from voile.privacy.sensitivity.bound import (
 )
 from voile.privacy.sensitivity.shapley import (
     OutputSet,
-    box,
     clipped_shapley_background,
     interaction_background,
     interaction_norm,
@@ -41,7 +40,6 @@ from voile.privacy.sensitivity.shapley import (
     shapley_background_with_base,
     shapley_norm,
     signed_mean_shapley_coordinate,
-    simplex,
 )
 
 __all__ = [
@@ -50,7 +48,6 @@ __all__ = [
     "Sensitivity",
     "bounded_mean",
     "bounded_sum",
-    "box",
     "clipped_mean",
     "clipped_shapley_background",
     "clipped_vector",
@@ -68,7 +65,6 @@ __all__ = [
     "shapley_background_with_base",
     "shapley_norm",
     "signed_mean_shapley_coordinate",
-    "simplex",
     "unit_row_gram",
     "unit_row_sum",
 ]

@@ -24,7 +24,7 @@ from voile.privacy.sensitivity.bound import Norm, Sensitivity, by_relation, posi
 
 @dataclass(frozen=True)
 class OutputSet:
-    """A declared set of output vectors.
+    """A declared set of output vectors; `voile.models` has the sets themselves.
 
     Two outputs are at most twice the radius apart, so a smaller radius is refused: it would make
     zeroing out cheaper than any set allows.
@@ -62,29 +62,6 @@ def interval(width: float) -> OutputSet:
     """
     width = width_of("width", width)
     return OutputSet(width, width / 2)
-
-
-def box(width: float, outputs: int) -> OutputSet:
-    """Several outputs, each in an interval of the same width, to which they are clamped.
-
-    >>> box(1.0, outputs=4)
-    OutputSet(diameter=2.0, radius=1.0)
-    """
-    diagonal = width_of("width", width) * math.sqrt(positive("outputs", outputs))
-    return OutputSet(diagonal, diagonal / 2)
-
-
-def simplex(outputs: int) -> OutputSet:
-    """Probabilities of several classes: √2 across, however many classes.
-
-    From the centre to a corner it is √((k−1)/k), more than half of √2 from three classes on.
-
-    >>> simplex(2).diameter == simplex(10).diameter < box(1.0, 10).diameter
-    True
-    """
-    if positive("outputs", outputs) < 2:
-        raise InvalidInput("probabilities of one class are no output: at least two are needed")
-    return OutputSet(math.sqrt(2), math.sqrt((outputs - 1) / outputs))
 
 
 def output_set(output_width: float | OutputSet) -> OutputSet:
