@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from benchmarks.flower_parts.app.bare.arithmetic import start
 from benchmarks.flower_parts.node import SameArithmetic
 from benchmarks.harness import ROOT, Figure, compare, write
-from voile.app.testbed.testbed import (
+from voile.app.testbed import (
     StartedProcess,
     SuperLinkFiles,
     free_port,

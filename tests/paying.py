@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from voile.release import Release
-from voile.release.one_time import Artefact, paid_artefact
+from voile.release.charged import Artefact, paid_artefact
 
 
 @dataclass(frozen=True)

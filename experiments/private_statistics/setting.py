@@ -15,7 +15,7 @@ from voile import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Domain, Feature, Label, Numbers, RawColumn, Schema
 from voile.datasets.tables import parquet_columns
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier, zcdp_budget
-from voile.release.one_time import paid_artefact
+from voile.release.charged import paid_artefact
 from voile.release.statistics import (
     LabelledRecords,
     PrivateCalibrationTable,

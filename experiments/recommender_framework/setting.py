@@ -49,7 +49,7 @@ from voile.recommenders import (
     steps_within,
 )
 from voile.recommenders.explaining import recommended
-from voile.release.one_time import paid_artefact
+from voile.release.charged import paid_artefact
 from voile.training.private import PrivateSteps
 
 DELTA = 1e-6

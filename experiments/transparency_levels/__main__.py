@@ -32,7 +32,7 @@ from voile.release import (
     at_level,
     public_clusters,
 )
-from voile.release.levels import NOISE_SHARE, stated
+from voile.release.levels import NOISE_SHARE
 
 PUBLISHED = dict(zip(Level, (0.02, 0.05, 0.1, 0.2), strict=True))
 BACKGROUND, DRAWS = 1000, 20
@@ -85,19 +85,18 @@ def main() -> int:
         theirs: Any = at_level(
             level, background=replace(private, epsilon=PUBLISHED[level]), **settings
         )
-        said = stated(ours)
         truth = truth_of(ours, rows)
         for what, unit, mine, peer in (
-            ("epsilon", "", said.epsilon, PUBLISHED[level]),
+            ("epsilon", "", ours.epsilon, PUBLISHED[level]),
             ("noise on one value", "of width 1", ours.noise.sigma, theirs.noise.sigma),
             (
                 "cosine to the truth",
                 "",
-                cosine(ours, truth, said.players),
-                cosine(theirs, truth, said.players),
+                cosine(ours, truth, ours.players),
+                cosine(theirs, truth, ours.players),
             ),
         ):
-            name = f"{level}, {said.players} players: {what}"
+            name = f"{level}, {ours.players} players: {what}"
             figures.append(Figure(name, unit, mine, peer, mine / peer))
     write(
         "transparency_levels",

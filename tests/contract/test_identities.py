@@ -25,7 +25,7 @@ from voile.models import Box, Simplex
 from voile.models.outputs import DeclaredOutputs
 from voile.release import ReleaseIdentity
 from voile.release.contract import parameters
-from voile.release.identities import outputs_identity, outputs_v1
+from voile.release.origin import outputs_identity, outputs_v1
 
 ALL = CASES | ABOUT_USERS | ARTEFACTS | COUNTS | ITEM_SIDE
 _FOLDER = Path(__file__).parent / "stored"

@@ -33,7 +33,6 @@ from voile.privacy.mechanisms import (
     SubsetSelection,
     WeakPrivacyWarning,
     discrete,
-    response,
     selection,
 )
 from voile.privacy.sensitivity import Norm, Sensitivity
@@ -133,7 +132,7 @@ def no_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discrete, "_laplace", drawn)
     monkeypatch.setattr(discrete, "_gaussian", drawn)
     monkeypatch.setattr(selection, "_selector", drawn)
-    monkeypatch.setattr(response, "_response", drawn)
+    monkeypatch.setattr(selection, "_response", drawn)
     monkeypatch.setattr(secrets, "randbelow", drawn)
     monkeypatch.setattr(secrets, "SystemRandom", drawn)
 

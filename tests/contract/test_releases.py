@@ -20,8 +20,8 @@ from voile.core.row_note import KnownNote
 from voile.privacy import events
 from voile.privacy.accounting import Basic, PrivacyLoss, ZeroConcentrated
 from voile.release import Release
+from voile.release.charged import OneTimeArtefact
 from voile.release.contract import parameters
-from voile.release.one_time import OneTimeArtefact
 
 EXPLANATIONS, MADE = CASES | ABOUT_USERS, ARTEFACTS | COUNTS | ITEM_SIDE
 ALL = EXPLANATIONS | MADE

@@ -36,7 +36,7 @@ def toy_result(transport: Any) -> dict[str, Any]:
 def main(folder: Path) -> None:
     from voile.app.federate import read_job
     from voile.app.federations import federate_simulated
-    from voile.app.testbed.testbed import invented
+    from voile.app.testbed import invented
     from voile.federation.flower.simulation import simulate
 
     toys = simulate(NAMES, opened, toy_result, workers=2)

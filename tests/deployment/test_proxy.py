@@ -19,7 +19,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from tests.support.deployment_files import deployment_files
-from voile.app.testbed.testbed import StartedProcess, SuperLinkFiles, free_port
+from voile.app.testbed import StartedProcess, SuperLinkFiles, free_port
 from voile.federation.flower import (
     FleetConnection,
     SuperLinkPlace,

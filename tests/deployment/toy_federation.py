@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.deployment.toy_node import ToySettings, public_from, signer_from
 from tests.unit.federation.toys import stage
-from voile.app.testbed.testbed import StartedProcess, SuperLinkFiles
+from voile.app.testbed import StartedProcess, SuperLinkFiles
 from voile.federation import SecureSum, Stage
 from voile.federation.flower import FlowerTransport, node_key, public_bytes, register_node
 from voile.federation.flower.superlink import SuperLinkRun

@@ -27,7 +27,8 @@ from voile.app.federate import run as federation
 from voile.app.recommend import artefact as recommenders
 from voile.app.recommend import handler as asking
 from voile.assess import assessment
-from voile.cli import commands, explain_output
+from voile.cli import commands
+from voile.cli import explain as explain_command
 from voile.models import WrappedModel
 from voile.pipelines.network_task import NetworkTask
 from voile.recommenders import PrivateGram
@@ -229,7 +230,7 @@ def test_who_interrupts_what_is_printed_last_is_told_that_it_is_kept(
     folder = tmp_path / "loans"
     shutil.copytree(loans, folder)
     typed = explaining(folder, *BACKGROUND)
-    hint = interrupted([*typed, "--redraw"], folder, Point(explain_output, "print_explained"))
+    hint = interrupted([*typed, "--redraw"], folder, Point(explain_command, "print_explained"))
     assert hint == [*typed, "--yes"]
     charged = state(folder)
     done(hint, folder)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from voile.app.testbed.testbed import superlink_options
+from voile.app.testbed import superlink_options
 from voile.federation.flower import NODE_PATHS, QUIET, VERSION
 
 PORT: Final = 9092

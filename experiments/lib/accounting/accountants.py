@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.accountants import Basic, EventList, alone, share_of
-from voile.privacy.accounting.conversion import check_target, renyi_to_epsilon
-from voile.privacy.accounting.curves import renyi
+from voile.privacy.accounting.conversion import check_target, renyi, renyi_to_epsilon
 from voile.privacy.events import Leaf, PrivacyEvent, Repeated
 
 DEFAULT_ORDERS = (*range(2, 33), 36, 40, 48, 56, 64, 96, 128, 256, 512)

@@ -19,8 +19,7 @@ from typing import ClassVar, Protocol, Self
 
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.conversion import check_target
-from voile.privacy.accounting.filters import MeasuredFilter
-from voile.privacy.accounting.measures import Measure, Sums
+from voile.privacy.accounting.measures import Measure, MeasuredFilter, Sums
 from voile.privacy.events import PrivacyEvent
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -11,16 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from voile.app.assessment_file import ASSESSMENT
+from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
-from voile.app.explain.assessed import AssessedClaims, claims_behind
 from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
-from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inputs
-from voile.app.explain.model_folder import ModelFolder
+from voile.app.explain.inputs import ExplanationInputs, ModelFolder, find_artefact, load_inputs
 from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
-from voile.app.explain.released import ReleasedExplanation
+from voile.app.explain.released import AssessedClaims, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
 from voile.app.output_check import files_of
@@ -30,6 +31,8 @@ from voile.attribution import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
+from voile.federation.history import event_as_text
+from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.records.checkpoints import Kept
 from voile.records.ledger import Account
 from voile.records.vault import WORKSPACE, Place, Vault, check_named, usual_place
@@ -301,3 +304,72 @@ def _version(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
+
+
+# --- What an attack on the claims behind an explanation has found, as the log confirms it ---------
+
+
+_WORST = ("refuted", "blind", "not refuted")
+
+
+def tried_events(found: Mapping[str, Any]) -> dict[str, str]:
+    """The verdict on each event, the worst where one was tried under several names."""
+    verdicts: dict[str, str] = {}
+    for each in sorted(found["events"], key=lambda each: -_WORST.index(each["verdict"])):
+        verdicts[event_as_text(from_dict(each["event"]))] = each["verdict"]
+    return verdicts
+
+
+def claims_behind(
+    vault: Vault, release: Release[Any], artefact: ModelFolder | None, workspace: Path | None
+) -> AssessedClaims | None:
+    """About what a release charges, or, where it is free, about what the training of its artefact
+    has charged.
+
+    Args:
+        artefact: what is explained, if it is one.
+        workspace: folder of the workspace that names the release, if one does.
+    """
+    event = release.cost(1)
+    if event is None:
+        if artefact is None:
+            return None
+        return assessed_claims(vault, artefact.folder, artefact.charged_events)
+    if workspace is None:
+        return None
+    return assessed_claims(vault, workspace, {event_as_text(event)})
+
+
+def assessed_claims(vault: Vault, folder: Path, events: Collection[str]) -> AssessedClaims | None:
+    """What was found about all of these events; None where nothing was, or the log says otherwise.
+
+    Args:
+        vault: whose log has to confirm the findings: a file alone is believed by nobody.
+        folder: where findings lie.
+    """
+    found = find_assessment(folder)
+    if found is None or not is_on_record(vault, found):
+        return None
+    tried = tried_events(found)
+    verdicts = [_verdict(each, tried) for each in events]
+    known = [each for each in verdicts if each is not None]
+    if not known or len(known) < len(verdicts):
+        return None
+    worst = min(known, key=_WORST.index)
+    return AssessedClaims(worst, found["software"], found["record"])
+
+
+def _verdict(event: str, tried: Mapping[str, str]) -> str | None:
+    """On an event as it was tried; noise of another shape is rounded otherwise."""
+    if event in tried:
+        return tried[event]
+    own = from_dict(json.loads(event))
+    alike = [v for text, v in tried.items() if same_price(own, from_dict(json.loads(text)))]
+    return min(alike, key=_WORST.index, default=None)
+
+
+def same_price(one: PrivacyEvent, other: PrivacyEvent) -> bool:
+    """Whether two events differ in rounding at most."""
+    if isinstance(one, Gaussian) and isinstance(other, Gaussian):
+        return math.isclose(one.noise_multiplier, other.noise_multiplier, rel_tol=1e-6)
+    return one == other

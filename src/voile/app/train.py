@@ -20,8 +20,7 @@ import numpy as np
 from voile.app.calls import Context
 from voile.app.commands.train import Train
 from voile.app.explain import ReleaseService
-from voile.app.explain.charging import AccountQuestions
-from voile.app.explain.in_turn import (
+from voile.app.explain.artefacts import (
     ask_artefact,
     charged_since,
     check_rest_fits,
@@ -29,6 +28,7 @@ from voile.app.explain.in_turn import (
     partly_paid,
     records_so_far,
 )
+from voile.app.explain.charging import AccountQuestions
 from voile.app.explain.rows import check_columns
 from voile.app.explain.walk import affordable
 from voile.app.explain_rows import PreviewResult
@@ -46,8 +46,8 @@ from voile.records.checkpoints import Kept
 from voile.records.ledger import Account
 from voile.records.vault import check_named, usual_place
 from voile.release import Preview
+from voile.release.charged import Artefact
 from voile.release.contract import Release
-from voile.release.one_time import Artefact
 from voile.release.statistics import (
     LabelledRecords,
     PrivateCalibrationTable,

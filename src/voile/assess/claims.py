@@ -15,8 +15,7 @@ from typing import Final
 
 from voile.core.errors import Refused
 from voile.privacy.accounting import PrivacyLoss, privacy_loss
-from voile.privacy.accounting.conversion import gaussian_delta, zcdp_to_epsilon
-from voile.privacy.accounting.curves import branches, rho
+from voile.privacy.accounting.conversion import branches, gaussian_delta, rho, zcdp_to_epsilon
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,

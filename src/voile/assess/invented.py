@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from voile.core.explanation import Explanation
 from voile.core.schema import Categories, Numbers, Rows, Schema
 from voile.models import DeclaredOutputs, Simplex, WrappedModel, wrap
-from voile.release.per_row import PerRow
+from voile.release.records import PerRow
 
 
 @dataclass(frozen=True, eq=False)

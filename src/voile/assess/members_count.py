@@ -28,10 +28,9 @@ from voile.privacy.events import PureDp
 from voile.privacy.mechanisms import DiscreteLaplace
 from voile.privacy.sensitivity import count
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.charged import Accuracy, ModelRelease
+from voile.release.charged import STORED, Accuracy, ModelRelease, OneTimeArtefact
 from voile.release.contract import Codec, ReleaseIdentity
-from voile.release.identities import origins_v1
-from voile.release.one_time import STORED, OneTimeArtefact
+from voile.release.origin import origins_v1
 from voile.release.silence import silenced
 from voile.training import TargetLoss
 

@@ -27,7 +27,7 @@ from voile.release import (
     PrivateHistograms,
     PrivateTopFeatures,
 )
-from voile.release.one_time import ArtefactRelease
+from voile.release.charged import ArtefactRelease
 from voile.release.records import Records
 
 MOST_TOGETHER: Final = 16

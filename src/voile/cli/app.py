@@ -17,10 +17,17 @@ import typer
 from typer.core import TyperGroup
 
 from voile._version import __version__
-from voile.cli.interrupts import told_how_to_go_on
-from voile.cli.logs import LOG_FILE, SAID, VERBOSE, LogSettings, logged, taken_out
+from voile.cli import raise_interrupts
 from voile.cli.output import ExitCode, exit_code, print_error
-from voile.cli.starting import raise_interrupts
+from voile.cli.progress import (
+    LOG_FILE,
+    SAID,
+    VERBOSE,
+    LogSettings,
+    logged,
+    taken_out,
+    told_how_to_go_on,
+)
 
 _TRACEBACK = "VOILE_TRACEBACK"
 _GONE_ON_WITH: Final = frozenset({"assess", "demo", "explain", "federate", "recommend", "train"})

@@ -13,7 +13,7 @@ import typer
 from voile.app.commands.assess import Assess
 from voile.cli.commands import command_line
 from voile.cli.output import VISIBLE, ExitCode, console, print_json
-from voile.cli.rounds import say
+from voile.cli.progress import say
 
 if TYPE_CHECKING:
     from voile.app.assess.handler import AssessResult

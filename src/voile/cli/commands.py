@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,13 +31,12 @@ from voile.app.calls import (
     refuse_without_yes,
 )
 from voile.app.commands.fields import Command, field_extra, option_of, warn_renamed
-from voile.cli.interrupts import interruptible
 from voile.cli.output import (
     JsonOption,
     given_options,
     somebody_answers,
 )
-from voile.cli.rounds import rounds_line, say, steps_line
+from voile.cli.progress import interruptible, rounds_line, say, steps_line
 
 AS_JSON: Final = "as_json"
 KEYWORD: Final = Parameter.KEYWORD_ONLY
@@ -220,9 +220,10 @@ def _passphrase(new: bool) -> str:
 
 
 def _speed() -> Any:
-    from voile.cli.explain_output import speed
+    """With a line of progress, if somebody watches."""
+    from voile.attribution import Speed, progress_line
 
-    return speed()
+    return Speed(progress=progress_line()) if sys.stderr.isatty() else Speed()
 
 
 def _parameter(name: str, field: FieldInfo, former: str = "") -> Parameter:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from voile.app.commands.workspace import RunDemo
 from voile.cli.commands import command_line
 from voile.cli.output import console, print_json
-from voile.cli.rounds import rounds_line
+from voile.cli.progress import rounds_line
 
 if TYPE_CHECKING:
     from voile.app.demo import Demo

@@ -9,7 +9,7 @@ import typer
 
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.cli.commands import command_line, formerly
-from voile.cli.explain_output import exit_with_status, print_explained, print_preview
+from voile.cli.explain import exit_with_status, print_explained, print_preview
 from voile.cli.output import print_facts
 
 if TYPE_CHECKING:

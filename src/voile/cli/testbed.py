@@ -12,7 +12,7 @@ from voile.cli.commands import command_line
 from voile.cli.output import print_json
 
 if TYPE_CHECKING:
-    from voile.app.testbed.testbed import TestbedStartResult, TestbedStopResult
+    from voile.app.testbed import TestbedStartResult, TestbedStopResult
 
 _UP = """\
 Example:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from voile.app.commands.train import Train
 from voile.cli.commands import command_line
-from voile.cli.explain_output import print_preview
+from voile.cli.explain import print_preview
 from voile.cli.output import console, print_json
 
 if TYPE_CHECKING:

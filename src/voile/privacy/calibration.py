@@ -16,8 +16,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.privacy.accounting import privacy_loss
 from voile.privacy.accounting.accountants import PrivacyLoss
-from voile.privacy.accounting.conversion import check_target, gaussian_noise_multiplier
-from voile.privacy.accounting.curves import branches
+from voile.privacy.accounting.conversion import branches, check_target, gaussian_noise_multiplier
 from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEvent, Repeated
 
 __all__ = [

@@ -20,7 +20,16 @@ from voile.core.guarantee import Relation
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class _Figures:
+    """Every figure of such an event is above zero."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            _keep(self, each.name, _above_zero(each.name, getattr(self, each.name)))
+
+
+@dataclass(frozen=True)
+class Gaussian(_Figures):
     """Gaussian noise; `noise_multiplier` is its standard deviation over the l2 sensitivity.
 
     Costs rho = 1/(2·noise_multiplier²).
@@ -31,12 +40,9 @@ class Gaussian:
 
     noise_multiplier: float
 
-    def __post_init__(self) -> None:
-        _keep(self, "noise_multiplier", _above_zero("noise_multiplier", self.noise_multiplier))
-
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(_Figures):
     """Laplace noise; `noise_multiplier` is its scale over the l1 sensitivity.
 
     Costs the pure epsilon 1/`noise_multiplier`.
@@ -47,12 +53,9 @@ class Laplace:
 
     noise_multiplier: float
 
-    def __post_init__(self) -> None:
-        _keep(self, "noise_multiplier", _above_zero("noise_multiplier", self.noise_multiplier))
-
 
 @dataclass(frozen=True)
-class PureDp:
+class PureDp(_Figures):
     """Anything that is (epsilon, 0)-differentially private, whatever its noise.
 
     >>> event_in_words(PureDp(0.5))
@@ -61,12 +64,9 @@ class PureDp:
 
     epsilon: float
 
-    def __post_init__(self) -> None:
-        _keep(self, "epsilon", _above_zero("epsilon", self.epsilon))
-
 
 @dataclass(frozen=True)
-class ApproximateDp:
+class ApproximateDp(_Figures):
     """Anything (epsilon, delta)-differentially private, where nothing more is known.
 
     >>> to_dict(ApproximateDp(1.0, 1e-6))
@@ -77,31 +77,27 @@ class ApproximateDp:
     delta: float
 
     def __post_init__(self) -> None:
-        _keep(self, "epsilon", _above_zero("epsilon", self.epsilon))
-        _keep(self, "delta", _above_zero("delta", self.delta))
+        super().__post_init__()
         if self.delta >= 1:
             raise InvalidInput(f"delta must be in (0, 1), found {self.delta}")
 
 
 @dataclass(frozen=True)
-class BoundedRange:
+class BoundedRange(_Figures):
     """The exponential mechanism: the privacy loss lies in some interval of length epsilon.
 
     It is a pure epsilon too, with a quarter of the rho.
 
-    >>> from voile.privacy.accounting.curves import rho
+    >>> from voile.privacy.accounting.conversion import rho
     >>> rho(PureDp(1.0)) / rho(BoundedRange(1.0))
     4.0
     """
 
     epsilon: float
 
-    def __post_init__(self) -> None:
-        _keep(self, "epsilon", _above_zero("epsilon", self.epsilon))
-
 
 @dataclass(frozen=True)
-class Zcdp:
+class Zcdp(_Figures):
     """Anything that is rho-zero-concentrated differentially private.
 
     >>> event_in_words(Repeated(Zcdp(0.1), 3))
@@ -109,9 +105,6 @@ class Zcdp:
     """
 
     rho: float
-
-    def __post_init__(self) -> None:
-        _keep(self, "rho", _above_zero("rho", self.rho))
 
 
 @dataclass(frozen=True)
@@ -160,13 +153,7 @@ class Repeated:
 
 
 @dataclass(frozen=True)
-class Composed:
-    """Several events on the same records: their costs add up.
-
-    >>> event_in_words(Composed((PureDp(0.5), PureDp(1.0))))
-    'ε = 0.5 and ε = 1'
-    """
-
+class _Events:
     events: tuple[PrivacyEvent, ...]
 
     def __post_init__(self) -> None:
@@ -176,7 +163,16 @@ class Composed:
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Composed(_Events):
+    """Several events on the same records: their costs add up.
+
+    >>> event_in_words(Composed((PureDp(0.5), PureDp(1.0))))
+    'ε = 0.5 and ε = 1'
+    """
+
+
+@dataclass(frozen=True)
+class Parallel(_Events):
     """Events on disjoint records: one record takes part in one of them only.
 
     The largest cost counts, not the sum.
@@ -185,13 +181,6 @@ class Parallel:
     >>> Basic().compose(Parallel((PureDp(0.5), PureDp(1.0)))).epsilon(0.0)
     1.0
     """
-
-    events: tuple[PrivacyEvent, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "events", _check_events(self.events))
-        if not self.events:
-            raise InvalidInput("a parallel composition needs at least one event")
 
 
 Leaf: TypeAlias = Gaussian | Laplace | PureDp | ApproximateDp | BoundedRange | Zcdp | PoissonSampled

@@ -30,9 +30,8 @@ from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.denoising import Matrix, denoised
 from voile.recommenders.interactions import Interactions
 from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
-from voile.release.charged import Accuracy, ChargedRelease
+from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import STORED, OneTimeArtefact
 from voile.release.origin import Origin, trained_privately
 
 Progress: TypeAlias = Callable[[int, int], object]

@@ -29,9 +29,8 @@ from voile.recommenders.denoising import Matrix
 from voile.recommenders.interactions import Interactions
 from voile.recommenders.moments import PAID_WITH, ItemPopularity, packed, unpacked
 from voile.recommenders.rows import grid_bits, unit_rows
-from voile.release.charged import Accuracy, ChargedRelease
+from voile.release.charged import Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import OneTimeArtefact
 from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
 from voile.training.private import (
     Adam,

@@ -21,9 +21,8 @@ from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.recommenders.interactions import Interactions
 from voile.recommenders.moments import PAID_WITH, packed, unpacked
 from voile.recommenders.rows import grid_bits
-from voile.release.charged import Accuracy, ChargedRelease
+from voile.release.charged import Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import OneTimeArtefact
 
 
 @dataclass(frozen=True, eq=False)

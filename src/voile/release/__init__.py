@@ -44,9 +44,8 @@ from voile.release.federated import FederatedAggregate, Silo
 from voile.release.importance import PrivateGlobalImportance
 from voile.release.levels import PrivateBackground, PrivateInteractions, at_level, derived
 from voile.release.noisy_values import NoisyValues
-from voile.release.origin import PUBLIC, Origin, trained_on, trained_privately
+from voile.release.origin import PUBLIC, Origin, PostProcessed, trained_on, trained_privately
 from voile.release.population import ByExplainer, OverItself
-from voile.release.post_processed import PostProcessed
 from voile.release.refining import (
     PublicTotal,
     ReleasedTotal,

@@ -33,20 +33,22 @@ from voile.privacy.sensitivity import (
 )
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ModelRelease
-from voile.release.coalition_designs import PAIRS_A_PLAYER, BackgroundRowDesigns, full_stretch
+from voile.release.coalition_designs import (
+    NO_SAMPLING,
+    PAIRS_A_PLAYER,
+    BackgroundRowDesigns,
+    SamplingError,
+    full_stretch,
+    half_width,
+    sampling_error,
+    standard_error,
+)
 from voile.release.games import BackgroundGames, Joint, background_outputs, joint
-from voile.release.identities import (
+from voile.release.origin import (
     origins_identity,
     origins_v1,
     outputs_identity,
     outputs_v1,
-)
-from voile.release.intervals import (
-    NO_SAMPLING,
-    SamplingError,
-    half_width,
-    sampling_error,
-    standard_error,
 )
 from voile.release.output_sets import SAME_ANSWER, BoundedModel
 from voile.release.records import Records

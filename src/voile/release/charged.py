@@ -4,6 +4,11 @@
 preview and notes; `ModelRelease` adds what the model and all else that it computes with was made
 from; `ExplainerRelease` takes protected rows through any explainer. A release is left with its own
 argument: a bound, noise, and what it draws.
+
+Some releases make an artefact from protected records, once, to be used for ever
+(`ArtefactRelease`). What is made (`OneTimeArtefact`) states what was promised and names its charge;
+nothing takes it before. Nothing is paid for by say-so: only what a ledger keeps under a charge has
+one (`paid_artefact`).
 """
 
 from __future__ import annotations
@@ -12,9 +17,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from pathlib import Path
+from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
-from voile.core.guarantee import Adversary, Guarantee, Protected, RowPart
+from voile.core.errors import Refused
+from voile.core.guarantee import Adversary, Guarantee, Protected, Relation, RowPart
 from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
@@ -25,20 +32,21 @@ from voile.release.contract import (
     Codec,
     ExplainerName,
     Preview,
+    Release,
     ReleaseIdentity,
     parameters,
 )
-from voile.release.identities import origins_identity
 from voile.release.origin import (
+    Explainer,
     Origin,
     joint_guarantees,
+    origins_identity,
     refuse_unprotected,
     stated,
     together,
     trained_privately,
 )
-from voile.release.per_row import PerRow
-from voile.release.post_processed import Explainer
+from voile.release.records import PerRow, Records
 
 # --- What a release of some data says about other data that its artefacts were made from ---------
 
@@ -286,3 +294,81 @@ class ExplainerRelease(ModelRelease):
     @property
     def settings(self) -> dict[str, object]:
         return {**super().settings, "explainer": ExplainerName.read(self.name).tag}
+
+
+# --- Artefacts that are made from protected records once, paid for, and then used for ever --------
+
+
+STORED: Final = Path("stored answer")
+"""What a damaged one is called in errors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneTimeArtefact:
+    """Something that can be used for ever, once it is paid for.
+
+    Args:
+        event: what has to be charged before it is used; None if it is public.
+        charge: the ledger's name for the charge that paid for it. A changed copy has none.
+    """
+
+    event: PrivacyEvent | None
+    charge: str | None = field(default=None, init=False)
+    what: ClassVar[str]
+    paid_with: ClassVar[str]
+    """What makes and charges it, in `voile`."""
+
+    def check_paid(self) -> None:
+        """Refuse what came from protected records and was not paid for."""
+        if self.event is not None and not self.charge:
+            raise Refused(
+                f"these {self.what} were made from protected records and nobody was charged for "
+                f"them: voile.{self.paid_with} makes and charges them"
+            )
+
+
+Artefact = TypeVar("Artefact", bound=OneTimeArtefact)
+
+
+class PaidCharges(Protocol):
+    """A ledger that can be asked what a charge paid for."""
+
+    def paid_answer(self, charge: str, event: PrivacyEvent | None, protected: Protected) -> bytes:
+        """The answer that is kept under this charge; `Refused` if there is none, or if another
+        event or something else than `protected` was charged."""
+
+
+def paid_artefact(release: Release[Artefact], charge: str, charges: PaidCharges) -> Artefact:
+    """What a charge paid for, as the ledger keeps it and not as anybody holds it.
+
+    So an artefact that was drawn and not charged never has an origin with an epsilon.
+    """
+    protected = release.guarantees(1)[0].protected
+    made = release.codec.unpack(charges.paid_answer(charge, release.cost(1), protected))
+    object.__setattr__(made, "charge", charge)
+    return made
+
+
+@dataclass(frozen=True, eq=False)
+class ArtefactRelease(ChargedRelease):
+    """Makes an artefact from protected records; `draw` takes no rows.
+
+    Args (in addition to those of `ChargedRelease`):
+        records: a table or an array.
+        schema: what is public about them.
+    """
+
+    records: Any = field(repr=False)
+    schema: Schema
+    name: ClassVar[str]
+    _read: Records = field(init=False, repr=False)
+
+    @property
+    def identity_parts(self) -> tuple[str, str, str]:
+        return self.schema.digest, self.name, self.name
+
+    @property
+    def public_size(self) -> int | None:
+        """How many records there are, or nothing where their number is protected as well."""
+        private = self.protected.relation is Relation.ADD_OR_REMOVE_ONE
+        return None if private else len(self._read)

@@ -25,8 +25,8 @@ from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ExplainerRelease
-from voile.release.identities import origins_v1
-from voile.release.per_row import EXPLAINER_IS_STATELESS
+from voile.release.origin import origins_v1
+from voile.release.records import EXPLAINER_IS_STATELESS
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
 NOISE_ONLY: Final = "standard errors and half widths are those of the noise on clipped values"

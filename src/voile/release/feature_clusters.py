@@ -17,16 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import Guarantee, ProtectedUnit, Relation, RowPart
+from voile.core.guarantee import Guarantee, Relation, RowPart
 from voile.core.input_file import damaged
 from voile.core.schema import Schema
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import by_relation, check_bounds, positive
-from voile.release.charged import Accuracy
+from voile.release.charged import STORED, Accuracy, ArtefactRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import STORED, ArtefactRelease, OneTimeArtefact
 from voile.release.origin import PUBLIC, Origin, trained_privately
 from voile.release.records import Records
 
@@ -182,15 +181,12 @@ def moments_sensitivity(*, features: int, rows: int, relation: Relation) -> Sens
     """
     length = math.sqrt(positive("features", features) * (features + 3) / 2)
     value = by_relation(relation, replace_one=2 * length, blank_one=length)
-    return Sensitivity(
-        value=value / positive("rows", rows),
-        norm=Norm.L2,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=(
-            "each feature is scaled to [-1, 1] by the schema",
-            "running time is not observed",
-        ),
+    return Sensitivity.of_rows(
+        value / positive("rows", rows),
+        Norm.L2,
+        relation,
+        "each feature is scaled to [-1, 1] by the schema",
+        "running time is not observed",
     )
 
 

@@ -12,7 +12,7 @@ on who is where:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final
 
@@ -25,7 +25,7 @@ from voile.core.guarantee import Adversary, Guarantee
 from voile.core.row_note import KnownNote
 from voile.privacy.sensitivity.bound import positive
 from voile.release.charged import with_earlier
-from voile.release.origin import PUBLIC, Origin
+from voile.release.origin import PUBLIC, Origin, distinct_texts
 
 NORMAL: Final = 1.959964
 WEIGHTED: Final = "mean over silos, weighted by their declared sizes"
@@ -209,9 +209,12 @@ class FederatedAggregate:
             mechanism=" and ".join(dict.fromkeys(g.mechanism for g in own.values())),
             composition=f"{len(own)} silos in parallel"
             + (", those that may hold one unit added up" if several else ""),
-            public_facts=(*_all(g.public_facts for g in own.values()), "sizes of the silos"),
+            public_facts=(
+                *distinct_texts(g.public_facts for g in own.values()),
+                "sizes of the silos",
+            ),
             assumptions=(
-                *_all(g.assumptions for g in own.values()),
+                *distinct_texts(g.assumptions for g in own.values()),
                 _who_is_where(several),
                 *(() if self.totals is None else self.totals.secrecy),
             ),
@@ -305,7 +308,3 @@ def _who_is_where(several: Sequence[frozenset[str]]) -> str:
         return "silos are disjoint: no unit is held by two of them"
     listed = "; ".join(", ".join(sorted(names)) for names in several)
     return f"a unit is held by one silo, or by the silos of one of these sets: {listed}"
-
-
-def _all(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for several in texts for text in several))

@@ -24,14 +24,14 @@ from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ModelRelease
+from voile.release.coalition_designs import NO_SAMPLING, half_width
 from voile.release.contract import ExplainerName
-from voile.release.identities import (
+from voile.release.origin import (
     origins_identity,
     origins_v1,
     outputs_identity,
     outputs_v1,
 )
-from voile.release.intervals import NO_SAMPLING, half_width
 from voile.release.population import Importance
 from voile.release.records import Records
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED

@@ -34,7 +34,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Protected
 from voile.core.row_note import KnownNote
 from voile.core.schema import Rows, Schema
-from voile.core.transparency import NEEDED, Level, Role, check_role
+from voile.core.transparency import Level, Role, check_role
 from voile.models import WrappedModel, wrap
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.sensitivity import Sensitivity, interaction_background, interaction_norm
@@ -44,9 +44,8 @@ from voile.release.charged import Accuracy
 from voile.release.contract import ExplainerName, Release
 from voile.release.feature_clusters import Clusters
 from voile.release.games import answers, pair_blocks
-from voile.release.origin import Origin
+from voile.release.origin import Origin, PostProcessed
 from voile.release.output_sets import SAME_ANSWER
-from voile.release.post_processed import PostProcessed
 from voile.release.silence import silenced
 
 # -------------------------------------------------------------------------------------------------
@@ -226,27 +225,6 @@ class PrivateBackground:
     noise_share: float = NOISE_SHARE
 
 
-@dataclass(frozen=True)
-class StatedLevel:
-    """What a level states before anything is spent.
-
-    Args:
-        level: how much detail.
-        role: the lowest that may have it.
-        protected: whose record, in which data set.
-        players: how many play.
-        sensitivity: of everything that is released about one explained row.
-        epsilon: for each explained row.
-    """
-
-    level: Level
-    role: Role
-    protected: Protected
-    players: int
-    sensitivity: Sensitivity
-    epsilon: float
-
-
 def at_level(
     level: Level,
     *,
@@ -286,19 +264,6 @@ def at_level(
     everything = [*origins, *([] if used is None else [used.origin])]
     build = _private if isinstance(background, PrivateBackground) else _public
     return build(level, model, background, schema, everything, groups, speed or Speed())
-
-
-def stated(release: PrivateBackgroundShapley) -> StatedLevel:
-    """What a release that `at_level` made over a private background states."""
-    level = member(Level, release.level)
-    return StatedLevel(
-        level=level,
-        role=NEEDED[level],
-        protected=release.protected,
-        players=release.players,
-        sensitivity=release.sensitivity,
-        epsilon=release.epsilon,
-    )
 
 
 def groups_at(level: Level, schema: Schema, clusters: Clusters | None = None) -> Groups | None:

@@ -3,16 +3,35 @@
 Noise on explanations protects background rows, populations and explained rows. It cannot protect
 the rows a model was trained on: those are protected by training with differential privacy, or not
 at all. So every release asks where the model, surrogate, explainer or background came from.
+
+Identities hold what is known about that. What version 1 wrote into them must never change, whatever
+classes are called now: stored answers are found by digests of it (`ReleaseIdentity`).
+
+Differential privacy is closed under post-processing. If the model, the surrogate, the explainer and
+the background are each public or were made with differential privacy, then explaining any number of
+rows, exactly, by sampling or with a network, reveals no more about the training rows than the
+artefacts did, and carries their joint guarantee: `PostProcessed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Adversary, Guarantee
+from voile.core.explanation import Explanation
+from voile.core.guarantee import Adversary, Guarantee, RowPart
+from voile.core.row_note import KnownNote
+from voile.models.outputs import Box, DeclaredOutputs, Simplex
+from voile.release.contract import (
+    EXPLANATIONS,
+    ExplainerName,
+    Preview,
+    ReleaseIdentity,
+    parameters,
+)
 
 _ALTERNATIVES: Final = (
     "train it with differential privacy, explain a surrogate that was, or use rows that had no "
@@ -181,9 +200,9 @@ def added_up(parts: Sequence[Guarantee]) -> Guarantee:
         computational=any(part.computational for part in parts),
         mechanism=" and ".join(dict.fromkeys(part.mechanism for part in parts)),
         composition="basic composition: " + " + ".join(part.composition for part in parts),
-        public_facts=_all(part.public_facts for part in parts),
-        assumptions=_all(part.assumptions for part in parts),
-        parts=_all(part.parts for part in parts if part.protected.dataset == dataset),
+        public_facts=distinct_texts(part.public_facts for part in parts),
+        assumptions=distinct_texts(part.assumptions for part in parts),
+        parts=distinct_texts(part.parts for part in parts if part.protected.dataset == dataset),
         records_per_person=_agreed_maximum(parts),
     )
 
@@ -194,5 +213,137 @@ def _agreed_maximum(parts: Sequence[Guarantee]) -> int | None:
     return parts[0].records_per_person if len(stated) == 1 else None
 
 
-def _all(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+def distinct_texts(texts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for several in texts for text in several))
+
+
+# --- How values are spelled inside identities: as tags and figures, and as version 1 did ----------
+
+
+_WORDS: Final = frozenset({"mechanism", "composition", "public_facts", "assumptions"})
+"""What a guarantee says in sentences."""
+
+
+def outputs_identity(outputs: DeclaredOutputs) -> dict[str, object]:
+    """A declared output set: its tag and its bounds."""
+    match outputs:
+        case Box(lower, upper):
+            return {"set": "box", "lower": lower, "upper": upper}
+        case Simplex():
+            return {"set": "simplex"}
+    raise TypeError(f"{outputs!r} has no tag: name it in voile.release.origin")
+
+
+def outputs_v1(outputs: DeclaredOutputs) -> str:
+    """The same as version 1 spelled it."""
+    match outputs:
+        case Box(lower, upper):
+            return f"Box(lower={lower!r}, upper={upper!r})"
+        case Simplex():
+            return "Simplex()"
+    raise TypeError(f"{outputs!r} did not exist in version 1")
+
+
+def origins_identity(origins: Iterable[Origin]) -> str:
+    """A digest of what origins promise and leave open.
+
+    Two releases that differ in what is known about their artefacts are two questions: the answer to
+    the one must not be given again, with its guarantees, as an answer to the other. What a
+    guarantee says in words (mechanism, assumptions) does not count: its figures do.
+    """
+    return _digest(origins, _promise)
+
+
+def origins_v1(origins: Iterable[Origin]) -> str:
+    """The same as version 1 spelled it: guarantees with all their words."""
+    return _digest(origins, Guarantee.to_dict)
+
+
+def _promise(guarantee: Guarantee) -> dict[str, Any]:
+    return {name: each for name, each in guarantee.to_dict().items() if name not in _WORDS}
+
+
+def _digest(origins: Iterable[Origin], told: Callable[[Guarantee], dict[str, Any]]) -> str:
+    said = sorted(
+        parameters(
+            {
+                "guarantees": sorted(parameters(told(each)) for each in origin.guarantees),
+                "unprotected": sorted(origin.unprotected),
+            }
+        )
+        for origin in origins
+        if origin.datasets
+    )
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
+
+
+# --- What is computed from private artefacts alone costs nothing ----------------------------------
+
+
+Explainer: TypeAlias = Callable[[Any], Explanation]
+"""Any explainer of `voile.attribution`: rows in, an explanation without guarantee out."""
+
+
+@dataclass(frozen=True, eq=False)
+class PostProcessed:
+    """Explanations that carry forward what training promised: zero cost, unlimited.
+
+    Args:
+        explainer: how to explain; everything it holds must be covered by `origins`.
+        origins: of model, surrogate, explainer network and background. Artefacts of one training
+            run with a joint guarantee share one origin, given once.
+        model: digest of what is explained, for the record.
+        name: of the explainer, for the record.
+
+    >>> from voile.attribution import ExactShapley
+    >>> from voile.release import PUBLIC
+    >>> explainer = ExactShapley(lambda x: x.sum(axis=1), [[0.0, 0.0]], feature_names=("a", "b"))
+    >>> release = PostProcessed(explainer, [PUBLIC], model="sha256:ab12", name="exact")
+    >>> release.cost(1_000_000), release.draw([[3.0, 2.0]]).values.ravel().tolist()
+    (None, [3.0, 2.0])
+    """
+
+    explainer: Explainer
+    origins: Sequence[Origin]
+    model: str
+    name: str | ExplainerName
+    level: str = "detailed"
+    _promised: tuple[Guarantee, ...] = field(init=False, repr=False)
+    part: ClassVar = RowPart.TRAINING
+    codec: ClassVar = EXPLANATIONS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "origins", stated(self.origins))
+        object.__setattr__(self, "_promised", joint_guarantees(self.origins))
+
+    @property
+    def title(self) -> str:
+        return f"post-processed {ExplainerName.read(self.name).words}"
+
+    @property
+    def identity(self) -> ReleaseIdentity:
+        """There are no earlier spellings: what costs nothing is computed anew each time."""
+        settings = {
+            "explainer": ExplainerName.read(self.name).tag,
+            "origins": origins_identity(self.origins),
+        }
+        return ReleaseIdentity(self.model, "post-processed/2", self.level, parameters(settings))
+
+    def cost(self, rows: int) -> None:  # noqa: ARG002
+        return None
+
+    def guarantees(self, rows: int) -> tuple[Guarantee, ...]:  # noqa: ARG002
+        return self._promised
+
+    def preview(self, rows: int = 1) -> Preview:
+        return Preview(
+            event=None,
+            guarantees=self.guarantees(rows),
+            accuracy="no noise is added: all of it is in the artefacts",
+        )
+
+    def draw(self, rows: Any) -> Explanation:
+        explained = self.explainer(rows)
+        public = () if self._promised else (KnownNote.ALL_PUBLIC,)
+        notes = (*explained.notes, *public, KnownNote.NOT_CHARGED)
+        return replace(explained, guarantees=self._promised, notes=notes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,59 +28,14 @@ from voile.privacy.sensitivity import (
 from voile.release.clipped import clipped
 from voile.release.coalition_designs import full_stretch
 from voile.release.games import BackgroundGames, background_outputs, joint
+from voile.release.origin import Explainer
 from voile.release.output_sets import SAME_ANSWER, BoundedModel, declared_set
-from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
-from voile.release.post_processed import Explainer
-from voile.release.records import Records
+from voile.release.records import EXPLAINER_IS_STATELESS, PerRow, Records
 
 NOISE_ONLY: Final = (
     "standard errors and half widths are those of the noise: how far the explainer itself is off "
     "is not in them"
 )
-
-
-class Importance(Protocol):
-    """Where the vectors of a population come from, and how far one record moves their mean."""
-
-    @property
-    def schema(self) -> Schema: ...
-
-    @property
-    def players(self) -> tuple[str, ...]: ...
-
-    @property
-    def output_names(self) -> tuple[str, ...]: ...
-
-    @property
-    def base(self) -> NDArray[np.float64]: ...
-
-    @property
-    def outputs(self) -> DeclaredOutputs:
-        """Where outputs were declared to lie."""
-
-    @property
-    def teams(self) -> dict[str, list[str]]:
-        """For each player its features, or nothing where that is up to an explainer."""
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """Tags for stored identities."""
-
-    @property
-    def identity_v1(self) -> str:
-        """The same as version 1 spelled it; the text must never change."""
-
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-
-    def vectors(self, records: Records) -> NDArray[np.float64]:
-        """Shape (n, players, outputs); null records are explained by zeros."""
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What to know before drawing."""
-
-    def sensitivity(self, rows: int, relation: Relation) -> Sensitivity: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,19 +83,21 @@ class ByExplainer:
         return self.inner.base
 
     identity: ClassVar[dict[str, str]] = {"background": "explainer"}
+    """Tags for stored identities."""
     identity_v1: ClassVar[str] = "ByExplainer"
+    """The same as version 1 spelled it; the text must never change."""
 
     @property
     def teams(self) -> dict[str, list[str]]:
+        """For each player its features, or nothing where that is up to an explainer."""
         return {player: [] for player in self.players}
 
     @property
     def notes(self) -> tuple[str, ...]:
         return (*self.inner.notes, NOISE_ONLY)
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        return ()
+    remarks: ClassVar[tuple[str, ...]] = ()
+    """What to know before drawing."""
 
     @property
     def longest(self) -> float:
@@ -153,6 +110,7 @@ class ByExplainer:
         return replace(bound, conditions=(*bound.conditions, EXPLAINER_IS_STATELESS))
 
     def vectors(self, records: Records) -> NDArray[np.float64]:
+        """Shape (n, players, outputs); null records are explained by zeros."""
         found = clipped(self.inner.vectors(records.rows), self.longest)
         found[records.blank] = 0.0
         return found
@@ -254,3 +212,7 @@ class OverItself:
         found = joint(games, records.rows, background_outputs(games))[:, :-1]
         found[records.blank] = 0.0
         return found
+
+
+Importance: TypeAlias = ByExplainer | OverItself
+"""Where the vectors of a population come from, and how far one record moves their mean."""

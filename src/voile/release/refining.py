@@ -32,38 +32,6 @@ from voile.release.clipped import clipped
 from voile.release.federated import NORMAL
 from voile.release.origin import PUBLIC, Origin, joint_guarantees, trained_privately
 
-# --- Post-processing that costs nothing: making released figures agree with each other -----------
-
-
-def consistent_with_total(
-    attributions: ArrayLike, sigma: float, *, total: float, total_sigma: float = 0.0
-) -> NDArray[np.float64]:
-    """Attributions moved to agree with what they should add up to: prediction minus base value.
-
-    Free of charge only if `total` is public or was itself released, with noise of standard
-    deviation `total_sigma`: the *exact* difference of prediction and base is data like any other.
-    This is the least-squares estimate; with an exact total it removes the share 1/d of the noise's
-    variance, and never adds any.
-
-    Args:
-        attributions: released values of one output, shape (features,).
-        sigma: standard deviation of the noise on each of them.
-        total: what they should add up to.
-        total_sigma: standard deviation of the noise on `total`; 0 if it is public.
-    """
-    values = np.asarray(attributions, dtype=np.float64)
-    figures = (sigma, total, total_sigma)
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all():
-        raise InvalidInput(f"expected finite values of shape (features,), found {values.shape}")
-    if not all(math.isfinite(figure) for figure in figures) or sigma <= 0 or total_sigma < 0:
-        raise InvalidInput("expected a finite total, sigma above 0 and total_sigma of at least 0")
-    missing = total - values.sum()
-    return np.asarray(values + missing * sigma**2 / (values.size * sigma**2 + total_sigma**2))
-
-
-# --------------------------------------------------------------------------------------------------
-
-
 PROJECTED: Final = "moved to add up to a public or released prediction minus base"
 AGREEING: Final = "moved to add up to the same as another release of these rows"
 SHRUNK: Final = "shrunk toward 0 (James and Stein): closer to the truth on average"
@@ -212,16 +180,12 @@ def _moved(
     explanation: Explanation, totals: NDArray[np.float64], deviation: float, note: str
 ) -> Explanation:
     sigma = _sigma(explanation)
-    values = explanation.values.copy()
-    for row, output in np.ndindex(totals.shape):
-        values[row, :, output] = consistent_with_total(
-            values[row, :, output],
-            sigma,
-            total=float(totals[row, output]),
-            total_sigma=deviation,
-        )
     features = explanation.shape[1]
-    left = sigma * math.sqrt(1 - sigma**2 / (features * sigma**2 + deviation**2))
+    # The least-squares estimate: with an exact total it removes the share 1/d of the variance.
+    share = sigma**2 / (features * sigma**2 + deviation**2)
+    missing = totals - explanation.values.sum(axis=1)
+    values = explanation.values + share * missing[:, np.newaxis]
+    left = sigma * math.sqrt(1 - share)
     normal = explanation.half_widths is not None and np.allclose(
         explanation.half_widths, NORMAL * sigma, rtol=1e-6
     )

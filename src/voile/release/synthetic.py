@@ -25,9 +25,8 @@ from voile.privacy.mechanisms import DiscreteGaussian, GaussianMechanism
 from voile.privacy.mechanisms.parameters import checked_target
 from voile.privacy.sensitivity import Norm, OutputSet, Sensitivity, histogram, shapley_background
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.charged import Accuracy
+from voile.release.charged import STORED, Accuracy, ArtefactRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import STORED, ArtefactRelease, OneTimeArtefact
 from voile.release.origin import Origin, trained_privately
 from voile.release.records import Records
 

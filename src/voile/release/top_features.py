@@ -30,8 +30,8 @@ from voile.privacy.sensitivity import (
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import Accuracy, ExplainerRelease
 from voile.release.clipped import OF_ONE_ROW
-from voile.release.identities import origins_v1
-from voile.release.per_row import EXPLAINER_IS_STATELESS, PerRow
+from voile.release.origin import origins_v1
+from voile.release.records import EXPLAINER_IS_STATELESS, PerRow
 from voile.release.silence import MODEL_OUTPUT_UNPUBLISHED
 
 # Rounding of a mean over n rows, relative to the share 1/n of one of them.

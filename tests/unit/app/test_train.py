@@ -24,7 +24,7 @@ from voile.app.calls import Context, handle
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.workspace import Start
-from voile.app.explain.in_turn import partly_paid
+from voile.app.explain.artefacts import partly_paid
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
 from voile.app.train import TOO_LITTLE, TrainedModelResult

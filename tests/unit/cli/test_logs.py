@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 import pytest
 
 from voile import cli
-from voile.cli.interrupts import interruptible
-from voile.cli.logs import LogSettings, logged, taken_out
+from voile.cli.progress import LogSettings, interruptible, logged, taken_out
 
 
 def run(*words: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from voile.cli.rounds import rounds_line, steps_line
+from voile.cli.progress import rounds_line, steps_line
 from voile.federation import HistoryRow, Outcome, ProgressEvent
 
 

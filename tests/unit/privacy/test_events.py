@@ -15,8 +15,7 @@ from tests.unit.privacy.strategies import leaves, nested
 from voile import Relation
 from voile.core.errors import InvalidInput, Refused
 from voile.privacy import events
-from voile.privacy.accounting.conversion import gaussian_delta
-from voile.privacy.accounting.curves import rho
+from voile.privacy.accounting.conversion import gaussian_delta, rho
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,

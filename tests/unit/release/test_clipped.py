@@ -27,7 +27,7 @@ from voile.release import (
     trained_privately,
 )
 from voile.release.clipped import NOISE_ONLY, clipped
-from voile.release.per_row import NO_BASE, PerRow, other_row
+from voile.release.records import NO_BASE, PerRow, other_row
 
 ROWS = np.array([[3.0, -4.0, 1.0], [0.0, 0.1, 0.0]])
 

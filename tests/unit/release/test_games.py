@@ -17,9 +17,8 @@ from voile.attribution.players import Players
 from voile.core.errors import InvalidInput
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
-from voile.release.coalition_designs import BackgroundRowDesigns, full_stretch
+from voile.release.coalition_designs import BackgroundRowDesigns, full_stretch, sampling_error
 from voile.release.games import BackgroundGames, background_outputs, joint
-from voile.release.intervals import sampling_error
 from voile.release.output_sets import BoundedModel
 from voile.release.records import Records
 

@@ -15,9 +15,9 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Feature, Numbers, Schema
 from voile.models import Box, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
-from voile.release.coalition_designs import BackgroundRowDesigns
-from voile.release.intervals import (
+from voile.release.coalition_designs import (
     NO_SAMPLING,
+    BackgroundRowDesigns,
     SamplingError,
     half_width,
     sampling_error,

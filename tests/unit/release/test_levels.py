@@ -16,7 +16,6 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote
 from voile.core.schema import Feature, Numbers, Schema
-from voile.core.transparency import NEEDED
 from voile.models import Box, wrap
 from voile.release import (
     PUBLIC,
@@ -32,7 +31,6 @@ from voile.release import (
     declared_clusters,
     derived,
 )
-from voile.release.levels import stated
 
 PRIVATE = PrivateBackground(
     PEOPLE,
@@ -149,25 +147,23 @@ def test_epsilon_follows_from_the_noise_level(level: Level, relation: Relation) 
     background = replace(PRIVATE, protected=row_of("d", relation), noise_share=0.2)
     release = at(level, background)
     assert release.preview().standard_error == pytest.approx(0.2, rel=1e-6)
-    said = stated(release)
-    assert said.role is NEEDED[level]
-    assert said.protected == row_of("d", relation)
-    assert said.epsilon == release.guarantees(1)[0].epsilon
-    assert said.sensitivity.relation is relation
+    assert release.protected == row_of("d", relation)
+    assert release.epsilon == release.guarantees(1)[0].epsilon
+    assert release.sensitivity.relation is relation
 
 
 def test_an_epsilon_of_ones_own_is_kept() -> None:
-    assert stated(at(Level.SUMMARY, replace(PRIVATE, epsilon=0.3))).epsilon == 0.3
+    assert at(Level.SUMMARY, replace(PRIVATE, epsilon=0.3)).epsilon == 0.3
 
 
 def test_finer_levels_cost_more_at_the_same_noise() -> None:
-    epsilons = [stated(at(level)).epsilon for level in (Level.SUMMARY, Level.DETAILED)]
-    assert epsilons[0] < epsilons[1] < stated(at(Level.GRANULAR)).epsilon
+    epsilons = [at(level).epsilon for level in (Level.SUMMARY, Level.DETAILED)]
+    assert epsilons[0] < epsilons[1] < at(Level.GRANULAR).epsilon
 
 
 def test_plenty_of_rows_still_state_an_epsilon_above_zero() -> None:
     many = replace(PRIVATE, rows=np.repeat(PEOPLE, 500, axis=0), noise_share=0.5)
-    assert stated(at(Level.SUMMARY, many)).epsilon > 0
+    assert at(Level.SUMMARY, many).epsilon > 0
 
 
 # --- derivation ---------------------------------------------------------------------------------

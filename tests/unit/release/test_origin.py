@@ -12,8 +12,7 @@ from tests.protecting import about
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.release import PUBLIC, Origin, trained_on, trained_privately
-from voile.release.identities import origins_identity
-from voile.release.origin import joint_guarantees, refuse_unprotected
+from voile.release.origin import joint_guarantees, origins_identity, refuse_unprotected
 
 (PROMISE,) = TRAINED.guarantees
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from voile.app.artefact import Artefact, is_artefact, load_artefact
-from voile.app.explain.assessed import same_price
+from voile.app.explain_rows import same_price
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace

@@ -14,10 +14,10 @@ A tour, in the order of the walk:
 """
 
 from voile.app.commands.explain import ExplanationSpec
+from voile.app.explain.artefacts import paid_clusters, paid_synthetic_background
 from voile.app.explain.building import build_release
 from voile.app.explain.charging import Answer, NoisyAnswer, Request
 from voile.app.explain.inputs import ExplanationInputs, load_inputs
-from voile.app.explain.paid_artefacts import paid_clusters, paid_synthetic_background
 from voile.app.explain.questions import ExplanationRequest
 from voile.app.explain.released import LoggedAnswer, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain

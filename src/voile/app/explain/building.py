@@ -210,11 +210,7 @@ def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Relea
             output_width=inputs.model.outputs.width(1),
             epsilon=EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon,
             delta=delta,
-            protected=account.protected,
-            origins=inputs.origins,
-            model=inputs.model.digest,
-            name=name,
-            level=str(spec.level),
+            **_terms(inputs, account, name),
         )
     return _importance(inputs, account, rows, delta)
 
@@ -235,32 +231,17 @@ def _importance(
         share = NOISE_SHARE_OF_IMPORTANCE if spec.noise is None else spec.noise
         noise = share * inputs.model.outputs.width(len(importance.output_names))
         epsilon = _epsilon(noise, importance.sensitivity(rows, account.protected.relation), delta)
-    return PrivateGlobalImportance(
-        importance,
-        protected=account.protected,
-        epsilon=epsilon,
-        delta=delta,
-        origins=inputs.origins,
-        model=inputs.model.digest,
-        name=name,
-        level=str(spec.level),
-    )
+    terms = _terms(inputs, account, name)
+    return PrivateGlobalImportance(importance, epsilon=epsilon, delta=delta, **terms)
 
 
 def _explained_row(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
     spec = inputs.spec
     explainer, name = _explainer(inputs)
-    common: dict[str, Any] = {
-        "schema": inputs.schema,
-        "protected": account.protected,
-        "origins": inputs.origins,
-        "model": inputs.model.digest,
-        "name": name,
-        "level": str(spec.level),
-    }
+    terms = {"schema": inputs.schema, **_terms(inputs, account, name)}
     if spec.top is not None:
         epsilon = EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon
-        return TopFeaturesOfRow(explainer, k=spec.top, epsilon=epsilon, **common)
+        return TopFeaturesOfRow(explainer, k=spec.top, epsilon=epsilon, **terms)
     width, delta = inputs.model.outputs.width(1), _delta(inputs, account)
     bound = width / 2 if spec.bound is None else spec.bound
     epsilon = EPSILON_OF_A_ROW if spec.epsilon is None else spec.epsilon
@@ -272,10 +253,21 @@ def _explained_row(inputs: ExplanationInputs, account: Account) -> Release[Expla
             relation=account.protected.relation,
         )
         epsilon = _epsilon(spec.noise * width, sensitivity, delta)
-    return ClippedRelease(explainer, bound=bound, epsilon=epsilon, delta=delta, **common)
+    return ClippedRelease(explainer, bound=bound, epsilon=epsilon, delta=delta, **terms)
 
 
 # --- what they share ------------------------------------------------------------------------------
+
+
+def _terms(inputs: ExplanationInputs, account: Account, name: ExplainerName) -> dict[str, Any]:
+    """What every release that is charged is told."""
+    return {
+        "protected": account.protected,
+        "origins": inputs.origins,
+        "model": inputs.model.digest,
+        "name": name,
+        "level": str(inputs.spec.level),
+    }
 
 
 def _explainer(inputs: ExplanationInputs) -> tuple[Any, ExplainerName]:

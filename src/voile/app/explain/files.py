@@ -63,13 +63,7 @@ def _mode(explanation: Explanation) -> int:
 
 def as_plain(explanation: Explanation) -> dict[str, Any]:
     """Everything in an explanation as plain values for JSON; guarantees first."""
-    optional_arrays = {
-        name: None if array is None else array.tolist()
-        for name, array in (
-            ("standard_errors", explanation.standard_errors),
-            ("half_widths", explanation.half_widths),
-        )
-    }
+    errors, widths = explanation.standard_errors, explanation.half_widths
     return {
         "guarantees": [guarantee.to_dict() for guarantee in explanation.guarantees],
         "notes": [str(note) for note in explanation.notes],
@@ -77,7 +71,8 @@ def as_plain(explanation: Explanation) -> dict[str, Any]:
         "output_names": list(explanation.output_names),
         "values": explanation.values.tolist(),
         "base_values": explanation.base_values.tolist(),
-        **optional_arrays,
+        "standard_errors": None if errors is None else errors.tolist(),
+        "half_widths": None if widths is None else widths.tolist(),
     }
 
 

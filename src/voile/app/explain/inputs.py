@@ -6,16 +6,15 @@ artefact records about itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from voile.app.commands.explain import ExplanationSpec
 from voile.app.explain.files import origin_from
-from voile.app.explain.model_folder import ModelFolder
 from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain, read_rows, rows_of_table
 from voile.attribution import FastShap, Groups, Speed
@@ -25,7 +24,7 @@ from voile.core.explanation_checks import or_numbered
 from voile.core.guarantee import RowPart
 from voile.core.input_file import read_json
 from voile.core.method import Method
-from voile.core.schema import Categories, Schema, is_table
+from voile.core.schema import Categories, Rows, Schema, is_table
 from voile.core.transparency import Level
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
 from voile.pipelines.objectives import SURROGATE
@@ -35,6 +34,55 @@ from voile.release.levels import groups_at
 
 if TYPE_CHECKING:
     from voile.models.additive import AdditiveModel
+
+# --- What is explained from a folder, whichever command wrote it ----------------------------------
+
+
+class ModelFolder(Protocol):
+    """A model that records what it was made from: of `voile federate` or `voile train`."""
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def model(self) -> WrappedModel: ...
+
+    @property
+    def surrogate_model(self) -> WrappedModel | None:
+        """What imitates the model, if it has one."""
+
+    @property
+    def origin(self) -> Origin: ...
+
+    @property
+    def reference(self) -> Rows | None:
+        """Public rows to compare with, if there are any."""
+
+    @property
+    def reference_invented(self) -> bool:
+        """Whether they were invented from the schema."""
+
+    @property
+    def additive(self) -> AdditiveModel | None:
+        """The model, where a closed formula explains it over a background of its own."""
+
+    @property
+    def deviations(self) -> Mapping[str, float] | None:
+        """By feature, how far contributions may be off for the noise in training, if estimated."""
+
+    @property
+    def charged_events(self) -> set[str]:
+        """What its training charged, as texts."""
+
+    def alarms(self, *, unused: Collection[str] = ()) -> tuple[str, ...]:
+        """Why it should not be used, if so."""
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 INVENTED: Final = "reference rows invented from the schema, each feature by itself"
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from voile.app.explain.assessed import AssessedClaims
+from voile.assess.assessment import Verdict
 from voile.core.description import Description, Uncertainty
 from voile.core.explanation import Explanation
 from voile.core.rendering import render_html
@@ -45,6 +45,29 @@ class LoggedAnswer:
     def answer(self) -> bytes:
         """Canonical bytes of what was answered, for `voile.records.audit_log.verify_receipt`."""
         return explanation_bytes(self.explanation)
+
+
+@dataclass(frozen=True)
+class AssessedClaims:
+    """A verdict on the claims behind an explanation.
+
+    Args:
+        verdict: the worst of them.
+        software: version of voile that was tried, and tried it.
+        record: in the log of whoever explains, which holds the digest of the findings.
+    """
+
+    verdict: str
+    software: str
+    record: int
+
+    @property
+    def word(self) -> str:
+        """The verdict for people."""
+        return Verdict(self.verdict).word
+
+    def __str__(self) -> str:
+        return f"{self.word} by voile {self.software} (record {self.record} of the log)"
 
 
 @dataclass(frozen=True, repr=False)

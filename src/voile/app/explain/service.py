@@ -63,7 +63,7 @@ from voile.records.storage import Reader, Transaction
 from voile.records.stored_answers import StoredAnswer, opened_by_nonces
 from voile.records.vault import Vault
 from voile.release import Preview, Release
-from voile.release.one_time import Artefact, paid_artefact
+from voile.release.charged import Artefact, paid_artefact
 
 # -------------------------------------------------------------------------------------------------
 # Explanations that cost nothing: one record for each call, and a proof for each row on demand.

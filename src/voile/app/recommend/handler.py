@@ -16,10 +16,9 @@ from voile.app.commands.recommend import (
     TrainRecommender,
 )
 from voile.app.explain import ReleasedExplanation, ReleaseService, RowsToExplain
-from voile.app.explain.assessed import assessed_claims
-from voile.app.explain.in_turn import charged_since, records_so_far
+from voile.app.explain.artefacts import charged_since, records_so_far
 from voile.app.explain.outputs import Outputs
-from voile.app.explain_rows import ExplainResult, PreviewResult
+from voile.app.explain_rows import ExplainResult, PreviewResult, assessed_claims
 from voile.app.output_check import check_outputs, files_of
 from voile.app.recommend.artefact import (
     TrainedRecommender,

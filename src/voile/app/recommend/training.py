@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from voile.app.explain import ReleaseService
+from voile.app.explain.artefacts import ask_artefact, check_rest_fits, is_answered, partly_paid
 from voile.app.explain.charging import AccountQuestions
-from voile.app.explain.in_turn import ask_artefact, check_rest_fits, is_answered, partly_paid
 from voile.app.explain.walk import affordable
 from voile.core.choices import chosen
 from voile.core.errors import Refused

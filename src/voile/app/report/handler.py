@@ -17,7 +17,7 @@ from voile.app.artefact import REPORT, Artefact, load_artefact
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.calls import Context
 from voile.app.commands.federate import WriteReport
-from voile.app.explain.assessed import tried_events
+from voile.app.explain_rows import tried_events
 from voile.app.output_check import check_outputs, files_of
 from voile.app.report.figures import (
     FeatureImportance,

@@ -11,8 +11,12 @@ models with what they were made from, schemas, backgrounds, accounts, and named 
 
 from voile.app.workspace.file import AccountTable, WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger, declared_beside
-from voile.app.workspace.starting import StartedWorkspace, release_name, start_workspace
-from voile.app.workspace.text import workspace_text
+from voile.app.workspace.starting import (
+    StartedWorkspace,
+    release_name,
+    start_workspace,
+    workspace_text,
+)
 
 __all__ = [
     "AccountTable",

@@ -37,9 +37,8 @@ from voile.privacy.events import Gaussian
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.privacy.sensitivity.bound import positive
-from voile.release.charged import Accuracy, ChargedRelease
+from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import STORED, OneTimeArtefact
 from voile.training import Array
 from voile.training.private import blank_records
 

@@ -6,7 +6,7 @@
 """
 
 from voile.privacy.accounting.accountants import Basic, Plan, PrivacyLoss, ZeroConcentrated
-from voile.privacy.accounting.filters import ZeroConcentratedFilter
+from voile.privacy.accounting.measures import ZeroConcentratedFilter
 
 __all__ = [
     "Basic",

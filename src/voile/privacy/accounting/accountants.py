@@ -1,7 +1,7 @@
 """Accountants: several events in, (epsilon, delta) out. Immutable; `compose` gives a new one.
 
 An accountant *reads* what a list of events amounts to. Reading is not permission. If an answer
-decides what is asked next, use a filter (`voile.privacy.accounting.filters`). If everything is
+decides what is asked next, use a filter (`voile.privacy.accounting.measures`). If everything is
 fixed beforehand, use a plan.
 """
 
@@ -14,11 +14,12 @@ from typing import Self
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting import privacy_loss
 from voile.privacy.accounting.conversion import (
+    branches,
     check_target,
     gaussian_epsilon,
+    rho,
     zcdp_to_epsilon,
 )
-from voile.privacy.accounting.curves import branches, rho
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,

@@ -12,8 +12,12 @@ has a default sensitivity.
 from voile.privacy.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
 from voile.privacy.mechanisms.noise import GaussianMechanism, LaplaceMechanism
 from voile.privacy.mechanisms.parameters import ChoicePreview, NoisePreview, WeakPrivacyWarning
-from voile.privacy.mechanisms.response import RandomisedResponse, SubsetSelection
-from voile.privacy.mechanisms.selection import ExponentialMechanism, PeelingTopK
+from voile.privacy.mechanisms.selection import (
+    ExponentialMechanism,
+    PeelingTopK,
+    RandomisedResponse,
+    SubsetSelection,
+)
 
 __all__ = [
     "ChoicePreview",

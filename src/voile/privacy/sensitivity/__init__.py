@@ -1,9 +1,9 @@
 """How far one record can move what is published, derived from declared public facts only.
 
-- declare what a model may return: `interval`, `box`, `simplex`
+- declare what a model may return: `OutputSet`, `interval`
 - Shapley values over a private background: `shapley_background`, `shapley_background_with_base`,
-  `shapley_background_coordinate`; by any estimator: `clipped_shapley_background`,
-  `clipped_shapley_background_with_base`; by a linear one: `sampled_shapley_background_with_base`;
+  `shapley_background_coordinate`; by any estimator: `clipped_shapley_background`; by a
+  linear one: `sampled_shapley_background_with_base`;
   pairs: `interaction_background`
 - importance over a private population: `mean_absolute_shapley` and its relatives
 - sums over users: `unit_row_sum`, `unit_row_gram`
@@ -13,12 +13,21 @@
 There is no default and no estimate: a sensitivity read off the protected data protects nothing.
 """
 
-from voile.privacy.sensitivity.bound import Norm, Sensitivity, unit_row_gram, unit_row_sum
+from voile.privacy.sensitivity.bound import (
+    Norm,
+    Sensitivity,
+    bounded_mean,
+    bounded_sum,
+    clipped_mean,
+    clipped_vector,
+    count,
+    histogram,
+    unit_row_gram,
+    unit_row_sum,
+)
 from voile.privacy.sensitivity.shapley import (
     OutputSet,
-    box,
     clipped_shapley_background,
-    clipped_shapley_background_with_base,
     interaction_background,
     interaction_norm,
     interval,
@@ -31,15 +40,6 @@ from voile.privacy.sensitivity.shapley import (
     shapley_background_with_base,
     shapley_norm,
     signed_mean_shapley_coordinate,
-    simplex,
-)
-from voile.privacy.sensitivity.vectors import (
-    bounded_mean,
-    bounded_sum,
-    clipped_mean,
-    clipped_vector,
-    count,
-    histogram,
 )
 
 __all__ = [
@@ -48,10 +48,8 @@ __all__ = [
     "Sensitivity",
     "bounded_mean",
     "bounded_sum",
-    "box",
     "clipped_mean",
     "clipped_shapley_background",
-    "clipped_shapley_background_with_base",
     "clipped_vector",
     "count",
     "histogram",
@@ -67,7 +65,6 @@ __all__ = [
     "shapley_background_with_base",
     "shapley_norm",
     "signed_mean_shapley_coordinate",
-    "simplex",
     "unit_row_gram",
     "unit_row_sum",
 ]

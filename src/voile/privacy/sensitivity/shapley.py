@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import ProtectedUnit, Relation
+from voile.core.guarantee import Relation
 from voile.privacy.sensitivity.bound import Norm, Sensitivity, by_relation, positive, width_of
 
 # --- The declared set that a model's outputs are clamped to: two numbers are all a bound needs ---
@@ -24,7 +24,7 @@ from voile.privacy.sensitivity.bound import Norm, Sensitivity, by_relation, posi
 
 @dataclass(frozen=True)
 class OutputSet:
-    """A declared set of output vectors.
+    """A declared set of output vectors; `voile.models` has the sets themselves.
 
     Two outputs are at most twice the radius apart, so a smaller radius is refused: it would make
     zeroing out cheaper than any set allows.
@@ -64,29 +64,6 @@ def interval(width: float) -> OutputSet:
     return OutputSet(width, width / 2)
 
 
-def box(width: float, outputs: int) -> OutputSet:
-    """Several outputs, each in an interval of the same width, to which they are clamped.
-
-    >>> box(1.0, outputs=4)
-    OutputSet(diameter=2.0, radius=1.0)
-    """
-    diagonal = width_of("width", width) * math.sqrt(positive("outputs", outputs))
-    return OutputSet(diagonal, diagonal / 2)
-
-
-def simplex(outputs: int) -> OutputSet:
-    """Probabilities of several classes: √2 across, however many classes.
-
-    From the centre to a corner it is √((k−1)/k), more than half of √2 from three classes on.
-
-    >>> simplex(2).diameter == simplex(10).diameter < box(1.0, 10).diameter
-    True
-    """
-    if positive("outputs", outputs) < 2:
-        raise InvalidInput("probabilities of one class are no output: at least two are needed")
-    return OutputSet(math.sqrt(2), math.sqrt((outputs - 1) / outputs))
-
-
 def output_set(output_width: float | OutputSet) -> OutputSet:
     """A bare number means one output in an interval of that width."""
     return output_width if isinstance(output_width, OutputSet) else interval(output_width)
@@ -117,6 +94,10 @@ _LENGTHS = (
 _COORDINATES = (
     "values are exact, or estimated with coalitions drawn independently of the data and each "
     "clamped to the width of the output range"
+)
+_BACKGROUND = (
+    "the background does not depend on these rows, or only through differential privacy charged to "
+    "the same account"
 )
 _TIME = "running time is not observed"
 
@@ -211,28 +192,6 @@ def clipped_shapley_background(
     # Exact vectors are never longer, so clipping to this length costs no accuracy.
     length = shapley_norm(features=features, output_width=output_width)
     value = by_relation(relation, replace_one=2 * length, blank_one=length)
-    rows = positive("background_rows", background_rows)
-    return _of_rows(value / rows, relation, _CLIPPED)
-
-
-def clipped_shapley_background_with_base(
-    *, features: int, background_rows: int, output_width: float, relation: Relation
-) -> Sensitivity:
-    """The clipped estimator of one output, together with the exact base value.
-
-    Assumes what `clipped_shapley_background` does.
-
-    >>> terms = {"features": 12, "background_rows": 500, "output_width": 1.0,
-    ...          "relation": Relation.BLANK_ONE}
-    >>> float(clipped_shapley_background_with_base(**terms)) > float(
-    ...     clipped_shapley_background(**terms))
-    True
-    """
-    width = width_of("output_width", output_width)
-    b = _b(features)
-    value = width * by_relation(
-        relation, replace_one=math.hypot(1.0, 2 * b), blank_one=math.hypot(0.5, b)
-    )
     rows = positive("background_rows", background_rows)
     return _of_rows(value / rows, relation, _CLIPPED)
 
@@ -353,42 +312,17 @@ def mean_absolute_shapley_over_itself(
     )
     # Taking absolute values stretches nothing, so the n − 1 others move as signed values do.
     value = own.value + (rows - 1) / rows * others.value
-    return Sensitivity(
-        value=value,
-        norm=Norm.L2,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=(_CLAMPED, _MODEL, _EXACT, _TIME),
-    )
+    return Sensitivity.of_rows(value, Norm.L2, relation, _CLAMPED, _MODEL, _EXACT, _TIME)
 
 
 def _of_rows(value: float, relation: Relation, how: str, *, norm: Norm = Norm.L2) -> Sensitivity:
-    return Sensitivity(
-        value=value,
-        norm=norm,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=(_CLAMPED, _MODEL, _EXPLAINED, how, _TIME),
-    )
+    return Sensitivity.of_rows(value, norm, relation, _CLAMPED, _MODEL, _EXPLAINED, how, _TIME)
 
 
 def _of_population(
     value: float, relation: Relation, how: str, *, norm: Norm = Norm.L2
 ) -> Sensitivity:
-    return Sensitivity(
-        value=value,
-        norm=norm,
-        unit=ProtectedUnit.ROW,
-        relation=relation,
-        conditions=(
-            _CLAMPED,
-            _MODEL,
-            "the background does not depend on these rows, or only through differential privacy "
-            "charged to the same account",
-            how,
-            _TIME,
-        ),
-    )
+    return Sensitivity.of_rows(value, norm, relation, _CLAMPED, _MODEL, _BACKGROUND, how, _TIME)
 
 
 @lru_cache(maxsize=1024)

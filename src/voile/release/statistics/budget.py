@@ -16,11 +16,10 @@ from voile.core.schema import Schema
 from voile.models.additive.model import classes_of
 from voile.privacy.accounting.conversion import zcdp_budget
 from voile.privacy.mechanisms import DiscreteGaussian
-from voile.privacy.mechanisms.blocks import GaussianBlocks
+from voile.privacy.mechanisms.discrete import GaussianBlocks
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
 from voile.privacy.sensitivity import Sensitivity
-from voile.privacy.sensitivity.bound import positive
-from voile.privacy.sensitivity.statistics import cell_tables, centred_products, centred_sums
+from voile.privacy.sensitivity.bound import cell_tables, centred_products, centred_sums, positive
 from voile.release.statistics.cells import fine_edges
 from voile.release.statistics.rule import RULE
 

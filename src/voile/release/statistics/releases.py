@@ -27,9 +27,8 @@ from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.parameters import NoisePreview
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.release.charged import Accuracy, ChargedRelease
+from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.one_time import STORED, OneTimeArtefact
 from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
 from voile.release.statistics.cells import cell_codes
 from voile.release.statistics.first_model import FirstModel
@@ -333,7 +332,7 @@ class PrivateMoments(_StatisticsRelease):
     Guarantees
         1. Its cost is its share of the budget, whatever bins the tables led to.
         2. One row moves it by its sensitivities at most
-           (`voile.privacy.sensitivity.statistics`).
+           (`voile.privacy.sensitivity.bound`).
         3. Bins and weights depend on the released tables alone. No row makes `draw` raise.
 
     Args: besides those of all three:

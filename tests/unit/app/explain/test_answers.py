@@ -85,7 +85,7 @@ from voile.release import (
     declared_clusters,
     trained_on,
 )
-from voile.release.one_time import paid_artefact
+from voile.release.charged import paid_artefact
 
 
 @pytest.fixture

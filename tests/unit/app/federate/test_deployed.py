@@ -10,7 +10,7 @@ import pytest
 
 from voile.app.federate import join
 from voile.app.federate.status import run_status
-from voile.app.testbed.testbed import invented
+from voile.app.testbed import invented
 from voile.core.errors import Refused
 from voile.federation.flower import AnswerTimes
 from voile.federation.flower.courier import CourierReply

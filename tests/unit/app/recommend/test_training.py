@@ -16,7 +16,7 @@ from tests.unit.recommenders.examples import DATASET, DELTA, USER, budget, shop
 
 from voile.app.budget import open_budget
 from voile.app.explain import ReleaseService
-from voile.app.explain.in_turn import charged_since, records_so_far
+from voile.app.explain.artefacts import charged_since, records_so_far
 from voile.app.recommend import (
     TrainingTerms,
     check_place,

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.app.testbed.test_testbed import OVER
 from typer.testing import CliRunner
 
+from voile.app import testbed
 from voile.app.calls import handle
 from voile.app.commands.federate import StartTestbed, StopTestbed
-from voile.app.testbed import testbed
-from voile.app.testbed.testbed import StartedProcess, SuperLinkFiles
+from voile.app.testbed import StartedProcess, SuperLinkFiles
 from voile.cli.app import app
 from voile.core.errors import InvalidInput
 

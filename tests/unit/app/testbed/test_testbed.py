@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from voile.app import testbed
 from voile.app.federate.files import read_node
 from voile.app.federate.join import node_status
-from voile.app.testbed import LocalDeployment, start_testbed, testbed
-from voile.app.testbed.testbed import StartedProcess, SuperLinkFiles
+from voile.app.testbed import LocalDeployment, StartedProcess, SuperLinkFiles, start_testbed
 from voile.core.errors import InvalidInput
 
 OVER = StartedProcess(2**22 + 1, "")

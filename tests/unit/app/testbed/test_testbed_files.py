@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from voile.app import testbed
+from voile.app.certificates import make_certificates
 from voile.app.federate.join import DeployedNode, DeployedServer
-from voile.app.testbed import testbed
-from voile.app.testbed.certificates import make_certificates
-from voile.app.testbed.testbed import (
+from voile.app.testbed import (
     STATE,
     LocalDeployment,
     StartedProcess,

@@ -21,7 +21,7 @@ from flwr.supercore.protobuf.client import ProtobufClient
 from flwr.superlink.servicer.fleet.fleet_handlers import activate_node
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
-from voile.app.testbed.certificates import make_certificates
+from voile.app.certificates import make_certificates
 from voile.core.errors import InvalidInput, Refused
 from voile.federation.flower import fleet
 from voile.federation.flower.fleet import (

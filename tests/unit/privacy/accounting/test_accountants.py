@@ -21,12 +21,12 @@ from voile.privacy.accounting.conversion import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_noise_multiplier,
+    renyi,
     renyi_budget,
     renyi_to_epsilon,
     zcdp_budget,
     zcdp_to_epsilon,
 )
-from voile.privacy.accounting.curves import renyi
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,

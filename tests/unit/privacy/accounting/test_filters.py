@@ -17,8 +17,7 @@ from voile import Relation
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import SMALLEST_DELTA
 from voile.privacy.accounting import Plan, ZeroConcentrated, ZeroConcentratedFilter
-from voile.privacy.accounting.conversion import gaussian_noise_multiplier
-from voile.privacy.accounting.curves import rho
+from voile.privacy.accounting.conversion import gaussian_noise_multiplier, rho
 from voile.privacy.events import Gaussian, Laplace, Leaf, PoissonSampled, PureDp, Repeated
 
 QUERY = Gaussian(gaussian_noise_multiplier(0.1, 1e-5))

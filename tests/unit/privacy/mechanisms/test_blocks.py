@@ -9,7 +9,7 @@ import pytest
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit, Relation
-from voile.privacy.mechanisms.blocks import GaussianBlocks
+from voile.privacy.mechanisms.discrete import GaussianBlocks
 from voile.privacy.sensitivity import Norm, Sensitivity
 
 

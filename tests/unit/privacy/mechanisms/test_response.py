@@ -12,7 +12,8 @@ import pytest
 
 from voile import Relation
 from voile.core.guarantee import ProtectedUnit
-from voile.privacy.mechanisms import RandomisedResponse, SubsetSelection, response
+from voile.privacy.mechanisms import RandomisedResponse, SubsetSelection
+from voile.privacy.mechanisms import selection as response
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 

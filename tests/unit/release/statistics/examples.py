@@ -11,7 +11,7 @@ from tests.paying import Ledger, as_if_paid
 from tests.protecting import row_of
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.release.one_time import paid_artefact
+from voile.release.charged import paid_artefact
 from voile.release.statistics import (
     LabelledRecords,
     PrivateCalibrationTable,

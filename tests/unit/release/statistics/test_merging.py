@@ -13,7 +13,7 @@ from tests.unit.release.statistics.examples import SCHEMA, budget, people
 from voile.core.guarantee import Relation
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.models.additive import bins as bins_module
-from voile.privacy.sensitivity import statistics as sensitivity_module
+from voile.privacy.sensitivity import bound as sensitivity_module
 from voile.release.statistics import budget as budget_module
 from voile.release.statistics.budget import StatisticsBudget
 from voile.release.statistics.cells import cell_codes, fine_edges

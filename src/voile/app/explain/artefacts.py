@@ -1,7 +1,11 @@
-"""Several releases one after the other, where the later ones depend on what the first ones said.
+"""Artefacts: paid for once, then used for ever; several of them one after the other.
 
-Each is one transaction: after an interruption the first ones are stored, and only the rest is paid
-for. Nothing is charged where not all of them would fit.
+Each is a release like any other (`PrivateHistograms`, `PrivateClusters`), about what the account
+protects, and is obtained from the service: asking again gives the same artefact, at no cost.
+
+Where later ones depend on what the first ones said, each is one transaction: after an interruption
+the first ones are stored, and only the rest is paid for. Nothing is charged where not all of them
+would fit.
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ from voile.app.explain.questions import ReleaseTerms
 from voile.app.explain.service import ReleaseService
 from voile.app.explain.walk import look_now
 from voile.core.errors import BudgetExceeded
+from voile.core.schema import Schema
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.records.ledger import check_fits
 from voile.records.storage import Reader
 from voile.records.vault import Vault
-from voile.release import Release
+from voile.release import Clusters, PrivateClusters, PrivateHistograms, Release, SyntheticBackground
+from voile.release.feature_clusters import CLUSTERS
 
 
 def ask_artefact(
@@ -102,3 +108,71 @@ def charged_since(service: ReleaseService, charges: Sequence[str], records: int)
         return tuple(each for each in charges if vault.ledger.paid(t, each).record >= records)
 
     return vault.storage.read_snapshot(find)
+
+
+# --- Artefacts that are paid for once and then used for ever: a background, clusters --------------
+
+
+CUSTODIAN = "custodian"
+
+
+def paid_synthetic_background(
+    service: ReleaseService,
+    account: str,
+    records: Any,
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    size: int = 1_000,
+    caller: str = CUSTODIAN,
+) -> SyntheticBackground:
+    """Rows that anybody may see, made from protected records and charged to an account.
+
+    Args:
+        account: who pays; it names data set and relation.
+        records: the protected records.
+        epsilon, delta: of the publication, once.
+        size: see `voile.release.PrivateHistograms`, which `ReleaseService.obtain` takes as well.
+    """
+    release = PrivateHistograms(
+        records,
+        schema,
+        protected=service.vault.account(account).protected,
+        epsilon=epsilon,
+        delta=delta,
+        size=size,
+    )
+    subject = f"{release.name} of {size} rows"
+    return service.obtain(release, payer=account, caller=caller, subject=subject)
+
+
+def paid_clusters(
+    service: ReleaseService,
+    account: str,
+    records: Any,
+    schema: Schema,
+    *,
+    epsilon: float,
+    delta: float,
+    count: int = CLUSTERS,
+    caller: str = CUSTODIAN,
+) -> Clusters:
+    """Clusters of features for the aggregate level, found in protected records and charged.
+
+    Args:
+        account: who pays; it names data set and relation.
+        records: the protected records.
+        epsilon, delta: of the publication, once.
+        count: see `voile.release.PrivateClusters`.
+    """
+    release = PrivateClusters(
+        records,
+        schema,
+        protected=service.vault.account(account).protected,
+        epsilon=epsilon,
+        delta=delta,
+        count=count,
+    )
+    subject = f"at most {count} {release.name}"
+    return service.obtain(release, payer=account, caller=caller, subject=subject)

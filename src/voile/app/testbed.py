@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.app.calls import Context
+from voile.app.certificates import CertificateFiles, make_certificates
 from voile.app.commands.federate import StartTestbed, StopTestbed
 from voile.app.federate.files import FEDERATION_FILE, NODE_FILE, NODES
 from voile.app.federate.party import Say
 from voile.app.federate.starting import LinkFiles, NewParty, Settings, write_federation
 from voile.app.starting import SCHEMA_FILE
-from voile.app.testbed.certificates import CertificateFiles, make_certificates
 from voile.core.atomic_file import create_key_file, replace_file
 from voile.core.errors import InvalidInput, StorageFault, UnreadableFile
 from voile.core.input_file import read_text
