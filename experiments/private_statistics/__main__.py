@@ -12,6 +12,7 @@ Parts, each with a result file of its own (all of them, if none is named):
   one data set, "local" that of all parties, each with its own.
 - coverage: how often intervals of ±1.96 errors hold the Shapley values of the model without noise
   on the same bins, and how explanations of two draws agree with each other and with that model.
+- small: federations of 8 parties with 100 rows each, with shared and with local noise.
 
 With `--sets` nothing is written.
 """
@@ -30,6 +31,7 @@ from experiments.lib.datasets.catalogue import SOURCES
 from experiments.private_statistics.coverage import coverage_table
 from experiments.private_statistics.headline import headline_table
 from experiments.private_statistics.setting import STUDIES, Study
+from experiments.private_statistics.small import small_table
 from experiments.private_statistics.study import study_table
 from voile.privacy.mechanisms import WeakPrivacyWarning
 
@@ -42,6 +44,10 @@ PARTS: dict[str, tuple[str, Part]] = {
     "study": (
         "private_statistics",
         lambda studies, chosen: study_table(studies, chosen.splits),
+    ),
+    "small": (
+        "private_statistics_small",
+        lambda studies, chosen: small_table(studies, 4 * chosen.splits),
     ),
     "coverage": (
         "private_statistics_coverage",

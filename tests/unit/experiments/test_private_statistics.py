@@ -28,6 +28,8 @@ from experiments.private_statistics.setting import (
     fitted,
     study_rho,
 )
+from experiments.private_statistics.small import Run, line, one_run
+from experiments.private_statistics.small import judged as small_judged
 from experiments.private_statistics.study import table_lines
 from tests.unit.release.statistics.examples import SCHEMA, records
 
@@ -127,3 +129,31 @@ def test_the_network_learns() -> None:
 def test_dp_ebm_takes_bounds_from_the_schema() -> None:
     model = dp_ebm_of(SCHEMA, 2.0, 0.1)
     assert len(model.feature_types) == len(SCHEMA.features)
+
+
+# --- small federations ----------------------------------------------------------------------------
+
+
+def _run(area: float, loss: float, *, alarmed: bool = False) -> Run:
+    return Run((area, loss), (0.8, 0.5), constant=0.6, alarmed=alarmed)
+
+
+def test_a_useless_run_needs_an_alarm_or_a_refusal() -> None:
+    useless, told = _run(0.78, 0.6), _run(0.78, 0.7, alarmed=True)
+    area, silent = small_judged("a", [useless, told], False, True)
+    assert area.met
+    assert (silent.ours, silent.met) == (1, False)
+    assert small_judged("a", [useless, told], True, True)[1].met
+    assert small_judged("a", [told], False, True)[1].met
+    assert not small_judged("a", [_run(0.76, 0.5)], False, True)[0].met
+    assert [each.met for each in small_judged("a", [useless], False, False)] == [None, None]
+
+
+def test_small_federations_are_judged_on_other_rows() -> None:
+    clinic = clinic_federation(1200).together()
+    data = Data(clinic.schema, clinic.rows, clinic.labels)
+    run = one_run(data, 0, 0.01)
+    assert 0.6 < run.ours[0] < 0.9
+    assert run.ours[1] < run.constant
+    assert not run.alarmed
+    assert line("clinic", "shared", 30.4, [run], True)[2] == "30, refused"
