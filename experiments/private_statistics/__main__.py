@@ -13,6 +13,7 @@ Parts, each with a result file of its own (all of them, if none is named):
 - coverage: how often intervals of ±1.96 errors hold the Shapley values of the model without noise
   on the same bins, and how explanations of two draws agree with each other and with that model.
 - small: federations of 8 parties with 100 rows each, with shared and with local noise.
+- boosted: what boosting on noisy histograms adds to the additive model, at the same epsilon.
 
 With `--sets` nothing is written.
 """
@@ -28,6 +29,7 @@ from typing import Any
 from benchmarks.harness import write
 
 from experiments.lib.datasets.catalogue import SOURCES
+from experiments.private_statistics.boosted import boosted_table
 from experiments.private_statistics.coverage import coverage_table
 from experiments.private_statistics.headline import headline_table
 from experiments.private_statistics.setting import STUDIES, Study
@@ -48,6 +50,10 @@ PARTS: dict[str, tuple[str, Part]] = {
     "small": (
         "private_statistics_small",
         lambda studies, chosen: small_table(studies, 4 * chosen.splits),
+    ),
+    "boosted": (
+        "private_statistics_boosted",
+        lambda studies, chosen: boosted_table(studies, chosen.splits),
     ),
     "coverage": (
         "private_statistics_coverage",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks.harness import Figure
+from experiments.private_statistics.boosted import Rounds, boosted, shrunk_steps
 from experiments.private_statistics.headline import (
     BEST,
     BOOSTED,
@@ -26,15 +27,18 @@ from experiments.private_statistics.setting import (
     account_rho,
     cosine,
     fitted,
+    scored,
     study_rho,
 )
 from experiments.private_statistics.small import Run, line, one_run
 from experiments.private_statistics.small import judged as small_judged
 from experiments.private_statistics.study import table_lines
-from tests.unit.release.statistics.examples import SCHEMA, records
+from tests.unit.release.statistics.examples import SCHEMA, people, records
 
 from voile.core.schema import Categories, Numbers
 from voile.datasets import clinic_federation
+from voile.models.additive import bin_codes
+from voile.release.statistics import LabelledRecords
 
 
 def test_noise_of_parties_adds_up() -> None:
@@ -157,3 +161,26 @@ def test_small_federations_are_judged_on_other_rows() -> None:
     assert run.ours[1] < run.constant
     assert not run.alarmed
     assert line("clinic", "shared", 30.4, [run], True)[2] == "30, refused"
+
+
+# --- boosting on noisy histograms -----------------------------------------------------------------
+
+
+def test_steps_are_shrunk_by_how_far_they_stand_out_of_the_noise() -> None:
+    gradients, curvatures = np.array([100.0, -100.0]), np.array([1000.0, 1000.0])
+    loud = shrunk_steps(gradients, curvatures, 1.0)
+    assert loud == pytest.approx([0.1, -0.1], rel=0.1)
+    assert shrunk_steps(gradients, curvatures, 1000.0) == pytest.approx([0, 0])
+
+
+def test_boosting_finds_an_interaction() -> None:
+    """A label that depends on the product of two features, with hardly any noise."""
+    draw = np.random.default_rng(0)
+    rows, other = people(4000)
+    rows[:, 3:] = draw.integers(0, 2, (4000, 2))
+    labels = np.where(draw.random(4000) < 0.9, rows[:, 3] == rows[:, 4], other).astype(float)
+    found = fitted(LabelledRecords.read(rows, SCHEMA, labels), SCHEMA, 10.0).model
+    codes, seen = bin_codes(found.bins, SCHEMA, rows), (np.arange(4000), labels)
+    after = boosted(found.log_odds(rows), found, codes, seen, Rounds(2, 40, None, 1), 10.0, draw)
+    assert scored(labels, found.predict(rows)[:, 1])[0] < 0.6
+    assert scored(labels, 1 / (1 + np.exp(-after)))[0] > 0.85
