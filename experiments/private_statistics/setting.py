@@ -29,7 +29,10 @@ from voile.release.statistics import (
 DELTA = 1e-5
 ROWS = 20_000
 MISSING = "missing"
+EPSILONS = (0.5, 1.0, 2.0, 8.0)
+HEADLINE = 2.0
 Array = NDArray[np.float64]
+Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ class Data:
         schema = Schema(study.title, features, Label("label", Categories(("no", "yes"))))
         return cls(schema, schema.rows(raw), labels)
 
-    def split(self, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def split(self, seed: int) -> tuple[Places, Places]:
         """Places of training and test rows, 80 to 20."""
         order = np.random.default_rng(1000 + seed).permutation(len(self.labels))
         most = int(0.8 * len(order))
@@ -219,33 +222,31 @@ class _Unpublished:
         return self.answer
 
 
-def _drawn(release: Any, parties: int) -> Any:
-    """The sum of what all parties release: their noises add up, their rows are all there are."""
-    exact = release.exact(release.records.present)
-    total = [np.array(block) for block in release.randomised(exact)]
-    for _ in range(parties - 1):
-        for block, noise in zip(
-            total, release.randomised([0 * each for each in exact]), strict=True
-        ):
-            block += noise
-    made = release.made(tuple(total), event=release.cost(1))
+def _drawn(release: Any) -> Any:
+    made = release.draw()
     return paid_artefact(release, "experiment", _Unpublished(release.codec.pack(made)))
 
 
-def fitted(records: LabelledRecords, schema: Schema, rho: float, parties: int) -> PrivateStatistics:
-    """All three releases with the exact sampler."""
+def fitted(
+    records: LabelledRecords, schema: Schema, rho: float, noises: float = 1.0
+) -> PrivateStatistics:
+    """All three releases with the exact sampler.
+
+    Args:
+        noises: how many times the noise of one data set is in the sum: the number of parties if
+            each adds its own, survivors over the honest survivors counted on if they share it.
+            Sums have one noise of that variance, which a smaller rho gives.
+    """
     relation = Relation.BLANK_ONE
-    budget = StatisticsBudget(
-        schema=schema, rows=len(records), relation=relation, rho=rho, parties=parties
-    )
+    budget = StatisticsBudget(schema=schema, rows=len(records), relation=relation, rho=rho / noises)
     terms: dict[str, Any] = {
         "protected": Protected(ProtectedUnit.ROW, relation, schema.name),
         "delta": DELTA,
     }
-    tables = _drawn(PrivateFineTables(records, budget, **terms), parties)
-    moments = _drawn(PrivateMoments(records, budget, **terms, tables=tables), parties)
+    tables = _drawn(PrivateFineTables(records, budget, **terms))
+    moments = _drawn(PrivateMoments(records, budget, **terms, tables=tables))
     table = _drawn(
-        PrivateCalibrationTable(records, budget, **terms, tables=tables, moments=moments), parties
+        PrivateCalibrationTable(records, budget, **terms, tables=tables, moments=moments)
     )
     return PrivateStatistics(budget, tables, moments, table, joint_guarantee(budget, **terms))
 
@@ -258,27 +259,46 @@ def scored(labels: Array, chances: Array) -> tuple[float, float]:
     return float(roc_auc_score(labels, clipped)), float(log_loss(labels, clipped))
 
 
-def plain_scores(data: Data, seed: int) -> dict[str, tuple[float, float]]:
-    """Models without privacy on the same split, with scikit-learn's defaults, not tuned."""
+def linear_model(data: Data, train: Places) -> Callable[[Places], Array]:
+    """Logistic regression without privacy, with scikit-learn's defaults, not tuned: what it says
+    about other rows."""
     from scipy.sparse import csr_array
-    from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
-    train, test = data.split(seed)
     encoded = data.schema.encode(data.rows)
     kinds = [feature.domain.kind for feature in data.schema.features]
     numbers = np.array(kinds)[data.schema.column_features] != "categorical"
     spread = encoded[train].std(axis=0)
     encoded[:, numbers] = ((encoded - encoded[train].mean(axis=0)) / (spread + 1e-12))[:, numbers]
     sparse = csr_array(encoded)
-    linear = LogisticRegression(max_iter=500).fit(sparse[train], data.labels[train])
+    found = LogisticRegression(max_iter=500).fit(sparse[train], data.labels[train])
+    return lambda test: np.asarray(found.predict_proba(sparse[test])[:, 1])
+
+
+def plain_scores(data: Data, seed: int) -> dict[str, tuple[float, float]]:
+    """Models without privacy on the same split."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    train, test = data.split(seed)
     boosted = HistGradientBoostingClassifier(random_state=seed).fit(
         data.rows[train], data.labels[train]
     )
     return {
-        "plain LR": scored(data.labels[test], linear.predict_proba(sparse[test])[:, 1]),
+        "plain LR": scored(data.labels[test], linear_model(data, train)(test)),
         "boosting": scored(data.labels[test], boosted.predict_proba(data.rows[test])[:, 1]),
     }
+
+
+def private_scores(data: Data, rho: float, splits: int, noises: float = 1.0) -> tuple[float, float]:
+    """Mean over splits of the additive model from private statistics."""
+    return mean_pair([private_score(data, seed, rho, noises) for seed in range(splits)])
+
+
+def private_score(data: Data, seed: int, rho: float, noises: float = 1.0) -> tuple[float, float]:
+    train, test = data.split(seed)
+    records = LabelledRecords.read(data.rows[train], data.schema, data.labels[train])
+    model = fitted(records, data.schema, rho, noises).model
+    return scored(data.labels[test], model.predict(data.rows[test])[:, 1])
 
 
 def cosine(one: Array, two: Array) -> float:

@@ -1,34 +1,52 @@
-"""The experiment on private statistics: noise of parties adds up, schemas are read off."""
+"""The experiment on private statistics: noise of parties, schemas, tables and their verdicts."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from benchmarks.harness import Figure
-from experiments.private_statistics.__main__ import EPSILONS, table_lines
+from experiments.private_statistics.boosted import Rounds, boosted, shrunk_steps
+from experiments.private_statistics.headline import (
+    BEST,
+    BOOSTED,
+    DEFAULT,
+    LINEAR,
+    NETWORK,
+    OURS,
+    Found,
+    _lines,
+    judged,
+)
+from experiments.private_statistics.peers import dp_ebm_of, is_installed, network_scores
 from experiments.private_statistics.setting import (
+    EPSILONS,
     STUDIES,
-    _drawn,
+    Data,
     _feature,
     _texts,
     account_rho,
     cosine,
+    fitted,
+    scored,
     study_rho,
 )
-from tests.unit.release.statistics.examples import budget, records, terms
+from experiments.private_statistics.small import Run, line, one_run
+from experiments.private_statistics.small import judged as small_judged
+from experiments.private_statistics.study import table_lines
+from tests.unit.release.statistics.examples import SCHEMA, people, records
 
 from voile.core.schema import Categories, Numbers
-from voile.release.statistics import PrivateFineTables
+from voile.datasets import clinic_federation
+from voile.models.additive import bin_codes
+from voile.release.statistics import LabelledRecords
 
 
 def test_noise_of_parties_adds_up() -> None:
-    """Of about 300 numbers the deviation is off by 7 of its errors with a chance below 10^-6."""
-    given = budget(50, parties=9)
-    release = PrivateFineTables(records(50), given, **terms(given))
-    exact = np.concatenate([block.ravel() for block in release.exact(records(50))])
-    noise = np.concatenate([block.ravel() for block in _drawn(release, 9).blocks]) - exact
-    error = 7 / np.sqrt(2 * len(noise))
-    assert noise.std() == pytest.approx(3 * given.tables_noise.sigma, rel=error)
+    """Nine noises have the variance of nine; the cells of the tables follow the signal."""
+    given = records(50)
+    alone, nine = (fitted(given, SCHEMA, 0.1, noises).budget for noises in (1, 9))
+    assert nine.tables_noise.sigma == pytest.approx(3 * alone.tables_noise.sigma)
+    assert nine.signal == pytest.approx(alone.signal / 3)
 
 
 def test_the_study_spent_a_little_more_than_an_account_grants() -> None:
@@ -67,3 +85,102 @@ def test_cosine() -> None:
     one = np.array([[1.0, 0.0], [0.0, 0.0]])
     assert cosine(one, 2 * one) == 1.0
     assert cosine(one, one[:, ::-1]) == 0.0
+
+
+# --- beside other learners ------------------------------------------------------------------------
+
+
+def _found(**given: tuple[float, float]) -> Found:
+    return {
+        OURS: (0.88, 0.40),
+        LINEAR: (0.89, 0.38),
+        BOOSTED: (0.9, 0.3),
+        NETWORK: (0.8, 0.5),
+        **given,
+    }
+
+
+def test_a_set_is_close_only_if_both_figures_are() -> None:
+    near, area, loss = _found(), _found(), _found()
+    area[LINEAR], loss[LINEAR] = (0.896, 0.38), (0.89, 0.374)
+    (close,) = judged({"near": near, "area": area, "loss": loss})
+    assert (close.ours, close.met) == (1, False)
+    (close,) = judged(dict.fromkeys("abcd", near))
+    assert (close.ours, close.met) == (4, True)
+
+
+def test_dp_ebm_counts_at_its_best_rate() -> None:
+    better = _found() | {DEFAULT: (0.7, 0.6), BEST: (0.87, 0.39)}
+    _, loss, area = judged(dict.fromkeys("abcde", better))
+    assert (loss.ours, loss.met) == (0, False)
+    assert (area.ours, area.met) == (5, True)
+    ((title, *cells),) = _lines({"a": better}, {"a": 0.2})
+    assert (title, cells[0], cells[-2]) == ("a", "0.880 / 0.400", "0.870 / 0.390 (0.2)")
+
+
+def test_a_peer_that_is_missing_is_said() -> None:
+    ((_, *cells),) = _lines({"a": _found()}, {})
+    assert cells.count("not installed") == 2
+
+
+def test_the_network_learns() -> None:
+    clinic = clinic_federation(500).together()
+    data = Data(clinic.schema, clinic.rows, clinic.labels)
+    assert network_scores(data, 0, 8.0)[0] > 0.6
+
+
+@pytest.mark.skipif(not is_installed("interpret"), reason="DP-EBM is not installed")
+def test_dp_ebm_takes_bounds_from_the_schema() -> None:
+    model = dp_ebm_of(SCHEMA, 2.0, 0.1)
+    assert len(model.feature_types) == len(SCHEMA.features)
+
+
+# --- small federations ----------------------------------------------------------------------------
+
+
+def _run(area: float, loss: float, *, alarmed: bool = False) -> Run:
+    return Run((area, loss), (0.8, 0.5), constant=0.6, alarmed=alarmed)
+
+
+def test_a_useless_run_needs_an_alarm_or_a_refusal() -> None:
+    useless, told = _run(0.78, 0.6), _run(0.78, 0.7, alarmed=True)
+    area, silent = small_judged("a", [useless, told], False, True)
+    assert area.met
+    assert (silent.ours, silent.met) == (1, False)
+    assert small_judged("a", [useless, told], True, True)[1].met
+    assert small_judged("a", [told], False, True)[1].met
+    assert not small_judged("a", [_run(0.76, 0.5)], False, True)[0].met
+    assert [each.met for each in small_judged("a", [useless], False, False)] == [None, None]
+
+
+def test_small_federations_are_judged_on_other_rows() -> None:
+    clinic = clinic_federation(1200).together()
+    data = Data(clinic.schema, clinic.rows, clinic.labels)
+    run = one_run(data, 0, 0.01)
+    assert 0.6 < run.ours[0] < 0.9
+    assert run.ours[1] < run.constant
+    assert not run.alarmed
+    assert line("clinic", "shared", 30.4, [run], True)[2] == "30, refused"
+
+
+# --- boosting on noisy histograms -----------------------------------------------------------------
+
+
+def test_steps_are_shrunk_by_how_far_they_stand_out_of_the_noise() -> None:
+    gradients, curvatures = np.array([100.0, -100.0]), np.array([1000.0, 1000.0])
+    loud = shrunk_steps(gradients, curvatures, 1.0)
+    assert loud == pytest.approx([0.1, -0.1], rel=0.1)
+    assert shrunk_steps(gradients, curvatures, 1000.0) == pytest.approx([0, 0])
+
+
+def test_boosting_finds_an_interaction() -> None:
+    """A label that depends on the product of two features, with hardly any noise."""
+    draw = np.random.default_rng(0)
+    rows, other = people(4000)
+    rows[:, 3:] = draw.integers(0, 2, (4000, 2))
+    labels = np.where(draw.random(4000) < 0.9, rows[:, 3] == rows[:, 4], other).astype(float)
+    found = fitted(LabelledRecords.read(rows, SCHEMA, labels), SCHEMA, 10.0).model
+    codes, seen = bin_codes(found.bins, SCHEMA, rows), (np.arange(4000), labels)
+    after = boosted(found.log_odds(rows), found, codes, seen, Rounds(2, 40, None, 1), 10.0, draw)
+    assert scored(labels, found.predict(rows)[:, 1])[0] < 0.6
+    assert scored(labels, 1 / (1 + np.exp(-after)))[0] > 0.85

@@ -1,0 +1,157 @@
+"""Small federations: 8 parties of 100 rows each, at ε = 2.
+
+Sums over parties are sums over all rows, so a federation is 800 rows and a noise. In a secure sum
+that six or all parties must survive, and one of these may collude, noise is shared for the h honest
+ones. All survive here, so it is 8/h times that of one data set. With local noise it is 8 times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from benchmarks.harness import Figure
+
+from experiments.private_statistics.setting import (
+    HEADLINE,
+    Data,
+    Study,
+    account_rho,
+    fitted,
+    linear_model,
+    scored,
+)
+from voile.app.train_quality import CalibrationFigures, charged_quality
+from voile.datasets import clinic_federation
+from voile.release.statistics import LabelledRecords, PrivateStatistics, StatisticsBudget
+from voile.release.statistics.releases import weak_signal
+
+PARTIES, ROWS, TESTED = 8, 100, 4000
+COLLUDERS: Final = 1
+SHARED: Final = "shared, 6 must survive"
+NOISES: Final = {
+    SHARED: PARTIES / (6 - COLLUDERS),
+    "shared, all must survive": PARTIES / (PARTIES - COLLUDERS),
+    "local": float(PARTIES),
+}
+"""Variance over that of the noise of one data set."""
+AREA: Final = 0.03
+"""What `SHARED` noise may lose to logistic regression without privacy."""
+COLUMNS = (
+    "8 parties of 100 rows, ε = 2",
+    "noise",
+    "signal",
+    "AUC / log-loss",
+    "plain LR, no privacy",
+    "label rate alone",
+    "runs worse than the label rate",
+    "of these with an alarm",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One federation of 800 rows, judged on rows that had no part in it.
+
+    Args:
+        ours, plain: area under the curve and log-loss.
+        constant: log-loss of always stating the label rate of the 800 rows.
+        alarmed: whether the charged calibration table raised an alarm.
+    """
+
+    ours: tuple[float, float]
+    plain: tuple[float, float]
+    constant: float
+    alarmed: bool
+
+    @property
+    def is_useless(self) -> bool:
+        return self.ours[1] >= self.constant
+
+
+def small_table(studies: Sequence[Study], draws: int) -> dict[str, Any]:
+    """Of each set, and of the generated clinic."""
+    sets: dict[str, Callable[[], Data]] = {
+        study.title: lambda study=study: Data.load(study) for study in studies
+    } | {"generated clinic": _clinic}
+    lines, figures = [], []
+    for title, load in sets.items():
+        data = load()
+        for noise, factor in NOISES.items():
+            refused = weak_signal(_budget(data, factor))
+            runs = [one_run(data, seed, factor) for seed in range(draws)]
+            lines.append(line(title, noise, _budget(data, factor).signal, runs, bool(refused)))
+            figures += judged(f"{title}, {noise}", runs, bool(refused), noise == SHARED)
+            print(" | ".join(lines[-1]), flush=True)
+    return {"peer": "plain LR without privacy", "figures": figures, "columns": COLUMNS,
+            "rows": lines}  # fmt: skip
+
+
+def _clinic() -> Data:
+    clinic = clinic_federation(PARTIES * ROWS + TESTED).together()
+    return Data(clinic.schema, clinic.rows, clinic.labels)
+
+
+def _budget(data: Data, noises: float) -> StatisticsBudget:
+    from voile import Relation
+
+    return StatisticsBudget(
+        schema=data.schema,
+        rows=PARTIES * ROWS,
+        relation=Relation.BLANK_ONE,
+        rho=account_rho(HEADLINE) / noises,
+    )
+
+
+def one_run(data: Data, seed: int, noises: float) -> Run:
+    order = np.random.default_rng(2000 + seed).permutation(len(data.labels))
+    train, test = order[: PARTIES * ROWS], order[PARTIES * ROWS :][:TESTED]
+    records = LabelledRecords.read(data.rows[train], data.schema, data.labels[train])
+    found = fitted(records, data.schema, account_rho(HEADLINE), noises)
+    labels = data.labels[test]
+    rate = np.full(len(test), data.labels[train].mean())
+    return Run(
+        ours=scored(labels, found.model.predict(data.rows[test])[:, 1]),
+        plain=scored(labels, linear_model(data, train)(test)),
+        constant=scored(labels, rate)[1],
+        alarmed=is_alarmed(found),
+    )
+
+
+def is_alarmed(found: PrivateStatistics) -> bool:
+    return bool(charged_quality(CalibrationFigures.from_releases(found))["alarms"])
+
+
+def judged(what: str, runs: Sequence[Run], refused: bool, is_target: bool) -> list[Figure]:
+    """Only `SHARED` noise has targets; a refusal before anything is spent meets the second."""
+    ours, plain = (float(np.mean([getattr(run, name)[0] for run in runs])) for name in _PAIR)
+    silent = sum(run.is_useless and not run.alarmed for run in runs)
+    found = [
+        Figure(f"{what}: AUC", "", ours, plain, ours / plain, f"at most {AREA:g} below",
+               plain - ours <= AREA),
+        Figure(f"{what}: runs of {len(runs)} worse than the label rate, without alarm or refusal",
+               "", 0 if refused else silent, None, None, "none", refused or not silent),
+    ]  # fmt: skip
+    return found if is_target else [replace(each, target=None, met=None) for each in found]
+
+
+_PAIR = ("ours", "plain")
+
+
+def line(title: str, noise: str, signal: float, runs: Sequence[Run], refused: bool) -> list[str]:
+    means: Mapping[str, Any] = {
+        name: np.mean([getattr(run, name) for run in runs], axis=0) for name in _PAIR
+    }
+    pairs = [f"{area:.3f} / {loss:.3f}" for area, loss in means.values()]
+    useless = [run for run in runs if run.is_useless]
+    return [
+        title,
+        noise,
+        f"{signal:.0f}" + (", refused" if refused else ""),
+        *pairs,
+        f"{np.mean([run.constant for run in runs]):.3f}",
+        f"{len(useless)} of {len(runs)}",
+        f"{sum(run.alarmed for run in useless)}",
+    ]
