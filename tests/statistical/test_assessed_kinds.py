@@ -71,7 +71,6 @@ CLUSTERS = of(ARTEFACTS, "clusters, replace one")
 TOP_LABELS = of(ABOUT_USERS, "top labels of a user")
 PROFILE = of(ABOUT_USERS, "noisy profile of a user")
 IMPORTANCE = of(ABOUT_USERS, "importance of labels")
-RATINGS = of(ITEM_SIDE, "ratings of items")
 HISTORIES = of(ITEM_SIDE, "network of histories", privacy=STEPS)
 RATE = rate(ProtectedUnit.ROW, Relation.BLANK_ONE)
 OWN_ROWS = own_rows(Relation.BLANK_ONE)
@@ -82,7 +81,6 @@ KEPT: dict[str, Callable[[], AuditTrial]] = {
     "top labels": TOP_LABELS,
     "noisy profile": PROFILE,
     "importance of labels": IMPORTANCE,
-    "ratings": RATINGS,
     "rate, blank one": RATE,
     "rate, replace one": rate(ProtectedUnit.ROW, Relation.REPLACE_ONE),
     "rate of columns": rate(ProtectedUnit.COLUMNS, Relation.BLANK_ONE),
@@ -109,7 +107,7 @@ def half_noise(self: GaussianMechanism, values: Any, *others: Any) -> Any:
     return exact + (RANDOMISE(self, values, *others) - exact) / 2
 
 
-@pytest.mark.parametrize("build", [CLUSTERS, PROFILE, IMPORTANCE, RATINGS, RATE, OWN_ROWS])
+@pytest.mark.parametrize("build", [CLUSTERS, PROFILE, IMPORTANCE, RATE, OWN_ROWS])
 def test_half_of_the_sensitivity_is_refuted(
     build: Callable[[], AuditTrial], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,6 @@ from voile.recommenders import (
     LabelImportance,
     NoisyProfileOfUser,
     PrivateGram,
-    PrivateLiking,
     PrivateNetwork,
     PrivatePopularity,
     TopLabelsOfUser,
@@ -61,7 +60,6 @@ KINDS: Final = (
     ReleaseKind(TopLabelsOfUser, user_trials.top_labels, 1),
     ReleaseKind(NoisyProfileOfUser, user_trials.noisy_profile, 1),
     ReleaseKind(LabelImportance, user_trials.label_importance, _SOME),
-    ReleaseKind(PrivateLiking, user_trials.liking, _SOME),
     ReleaseKind(PrivatePopularity, user_trials.moments, _SOME, user_trials.at_half_noise),
     ReleaseKind(PrivateGram, user_trials.moments, _SOME, user_trials.at_half_noise),
     *(

@@ -3,7 +3,6 @@
 - are two sets of explanations alike? `cosine_similarity`, `r_squared`
 - does a model imitate another? `fidelity`
 - does one party differ from the others? `divergence_score` (NSDS), `jensen_shannon`
-- is a ranked list good? `ndcg`, `recall`
 - are predictions good, and compared with what? `judge_classes`,
   `judge_numbers`, `is_constant`, `spread_of`, `log_losses`, `brier_scores`
 
@@ -28,7 +27,6 @@ from voile.evaluation.predictions import (
     log_losses,
     spread_of,
 )
-from voile.evaluation.ranking import ndcg, recall
 
 __all__ = [
     "ClassJudgement",
@@ -43,8 +41,6 @@ __all__ = [
     "judge_classes",
     "judge_numbers",
     "log_losses",
-    "ndcg",
     "r_squared",
-    "recall",
     "spread_of",
 ]

@@ -1,14 +1,13 @@
 """Recommenders whose item side is paid for once; recommending and explaining is free ever after.
 
 Data:
-    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`),
-    `per_user_holdout`.
+    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`).
 
 Learn the item side with user-level privacy:
     `MomentsBudget` says by a frozen rule how a budget is spent; `PrivatePopularity` and
     `PrivateGram` are the two releases, `ItemMoments` both of them. `voile.app.recommend`
-    charges them. Of ratings: `PrivateLiking`. By DP-SGD, one record a user: `PrivateNetwork` of an
-    `Autoencoder` or a `CollaborativeFilter`.
+    charges them. By DP-SGD, one record a user: `PrivateNetwork` of an `Autoencoder` or a
+    `CollaborativeFilter`.
 
 Recommend, from a user's own history:
     `recommender_from`, `autoencoder_from` (EASE), `factors_from`.
@@ -18,9 +17,6 @@ Explain:
     any explainer of `voile.attribution` on `score_by_items` (gradients included) or
     `score_by_labels`;
     to others, charged: `TopLabelsOfUser`, `NoisyProfileOfUser`, `LabelImportance`.
-
-Judge:
-    `measure`, `measure_each` under a named protocol: `FullRanking`.
 """
 
 from voile.recommenders.budget import MomentsBudget
@@ -35,15 +31,6 @@ from voile.recommenders.explaining import (
     toward_herself,
 )
 from voile.recommenders.interactions import Interactions, interactions_of, read_interactions
-from voile.recommenders.measuring import (
-    FullRanking,
-    RankingProtocol,
-    RankingQuality,
-    Split,
-    measure,
-    measure_each,
-    per_user_holdout,
-)
 from voile.recommenders.models import (
     LinearRecommender,
     PopularityRecommender,
@@ -70,7 +57,6 @@ from voile.recommenders.networks import (
     network_recommender,
     steps_within,
 )
-from voile.recommenders.ratings import ItemLiking, PrivateLiking
 from voile.recommenders.third_party import (
     LabelImportance,
     NoisyProfileOfUser,
@@ -84,10 +70,8 @@ __all__ = [
     "ByLabels",
     "Catalogue",
     "CollaborativeFilter",
-    "FullRanking",
     "Interactions",
     "ItemGram",
-    "ItemLiking",
     "ItemMoments",
     "ItemPopularity",
     "LabelImportance",
@@ -97,16 +81,12 @@ __all__ = [
     "NoisyProfileOfUser",
     "PopularityRecommender",
     "PrivateGram",
-    "PrivateLiking",
     "PrivateNetwork",
     "PrivatePopularity",
-    "RankingProtocol",
-    "RankingQuality",
     "ReasonsByLabels",
     "ReasonsOfNetwork",
     "Recommender",
     "ScoresOnly",
-    "Split",
     "TopLabelsOfUser",
     "TrainedNetwork",
     "autoencoder_from",
@@ -115,10 +95,7 @@ __all__ = [
     "for_herself",
     "interactions_of",
     "joint_guarantee",
-    "measure",
-    "measure_each",
     "network_recommender",
-    "per_user_holdout",
     "read_catalogue",
     "read_interactions",
     "recommender_from",

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.lib.evaluation.ranking import ndcg, recall
 from voile.core.errors import InvalidInput
-from voile.evaluation import ndcg, recall
 from voile.recommenders.denoising import Matrix
 from voile.recommenders.interactions import Interactions
 from voile.recommenders.models import Recommender

@@ -1,7 +1,7 @@
 """How much items are liked: the sum of centred ratings, one charged release.
 
 Popularity asks who touched an item, this asks how she rated it. It is what ranks items that a user
-has rated anyway; for recommending, moments are better (docs/recommend.md).
+has rated anyway; for recommending, moments are better (`PrivateGram`).
 """
 
 from __future__ import annotations
