@@ -14,7 +14,7 @@ from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Relation
 from voile.training.private import attributes, loop
 from voile.training.private.attributes import AttributeSteps
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import PerceptronSum
 
 
 def tried(relation: Relation = Relation.BLANK_ONE) -> AuditTrial:

@@ -31,7 +31,7 @@ from voile.privacy.mechanisms import DiscreteGaussian, GaussianMechanism, Subset
 from voile.recommenders import networks, third_party
 from voile.release import feature_clusters, synthetic
 from voile.training.private import PrivateSteps, loop
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import PerceptronSum
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 10_000

@@ -28,8 +28,14 @@ from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEven
 from voile.training.losses import Batch, Loss, slopes_of
 from voile.training.optimisers import Move, Optimiser
 from voile.training.perceptron import Array, Perceptron
-from voile.training.private.loop import SPEED, Noise, blank_records, fit_privately, poisson_samples
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import (
+    SPEED,
+    Noise,
+    PerceptronSum,
+    blank_records,
+    fit_privately,
+    poisson_samples,
+)
 from voile.training.private.settings import (
     ROUNDING_MARGIN,
     AdaptedNorm,

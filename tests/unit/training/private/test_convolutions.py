@@ -20,7 +20,7 @@ from voile.training.private import (
     convolutions,
     fit_module_privately,
 )
-from voile.training.private.convolutions import known_layers
+from voile.training.private.modules import known_layers
 
 COUNT = 11
 Loss = Callable[[nn.Module, tuple[Tensor, ...]], Tensor]
@@ -292,7 +292,7 @@ def test_training_takes_the_quick_way_by_itself(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ModuleSum, "_one", None)
     assert torch.equal(trained(), quick)
     monkeypatch.undo()
-    monkeypatch.setattr("voile.training.private.convolutions.known_layers", lambda _network: None)
+    monkeypatch.setattr("voile.training.private.modules.known_layers", lambda _network: None)
     general = trained()
     assert (general - quick).abs().max() <= 1e-5
     assert not torch.equal(general, quick)
