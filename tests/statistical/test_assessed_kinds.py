@@ -17,11 +17,10 @@ from tests.contract.releases import ABOUT_USERS, ARTEFACTS, ITEM_SIDE, SHOP
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.pipelines.trusted_parties import planned
 from voile.app.assess import subjects
-from voile.assess.count_trials import count_trial
-from voile.assess.figure_trials import invented_rate, own_rows_trial
+from voile.assess.assessment import AuditTrial
+from voile.assess.figure_trials import count_trial, invented_rate, own_rows_trial
 from voile.assess.members_count import PrivateMembersCount
 from voile.assess.release_trials import release_trial
-from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.pipelines.shapley_guided_noise import ChargedRate
 from voile.pipelines.trusted_averaging import OverOwnRows

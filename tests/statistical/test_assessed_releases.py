@@ -15,10 +15,10 @@ from tests.contract.releases import CASES, background
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.recommenders import examples as shops
 from voile.assess import members_count
-from voile.assess.count_trials import count_trial
+from voile.assess.assessment import AuditTrial
+from voile.assess.figure_trials import count_trial
 from voile.assess.release_trials import release_trial
 from voile.assess.statistics_trials import at_half_noise, invented_statistics
-from voile.assess.trial import AuditTrial
 from voile.assess.user_trials import invented_moments
 from voile.core.guarantee import Relation
 from voile.models import Box, wrap

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.lib.recommenders.measuring import Split, below
-from voile.recommenders.denoising import Matrix
+from voile.recommenders.moments import Matrix
 
 
 @dataclass(frozen=True)

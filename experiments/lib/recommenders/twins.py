@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.denoising import Matrix, ease
 from voile.recommenders.interactions import Interactions
 from voile.recommenders.models import LinearRecommender, PopularityRecommender
+from voile.recommenders.moments import Matrix, ease
 
 
 def exact_popularity(interactions: Interactions) -> PopularityRecommender:

@@ -11,16 +11,15 @@ from typing import Final
 
 from voile.assess import (
     background_trials,
+    explanation_trials,
     figure_trials,
     history_trials,
-    population_trials,
-    row_trials,
     statistics_trials,
     user_trials,
 )
+from voile.assess.assessment import Arrangement, AuditTrial
 from voile.assess.claims import group_size
-from voile.assess.release_kind import ReleaseKind
-from voile.assess.trial import Arrangement, AuditTrial
+from voile.assess.release_canary import ReleaseKind
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
 from voile.pipelines.shapley_guided_noise import ChargedRate
@@ -46,17 +45,17 @@ from voile.release import (
 )
 from voile.release.charged import ChargedRelease
 
-_SOME: Final = population_trials.MOST_TOGETHER
+_SOME: Final = explanation_trials.MOST_TOGETHER
 KINDS: Final = (
     ReleaseKind(PrivateInteractions, background_trials.interactions, _SOME),
     ReleaseKind(PrivateBackgroundShapley, background_trials.background, _SOME),
-    ReleaseKind(PrivateGlobalImportance, population_trials.importance, _SOME),
-    ReleaseKind(PrivateTopFeatures, population_trials.top_features, _SOME),
-    ReleaseKind(PrivateHistograms, population_trials.histograms, _SOME),
-    ReleaseKind(PrivateClusters, population_trials.clusters, _SOME),
-    ReleaseKind(ClippedRelease, row_trials.clipped, 1),
-    ReleaseKind(TopFeaturesOfRow, row_trials.names_of_row, 1),
-    ReleaseKind(NoisyValues, row_trials.noisy_values, _SOME),
+    ReleaseKind(PrivateGlobalImportance, explanation_trials.importance, _SOME),
+    ReleaseKind(PrivateTopFeatures, explanation_trials.top_features, _SOME),
+    ReleaseKind(PrivateHistograms, explanation_trials.histograms, _SOME),
+    ReleaseKind(PrivateClusters, explanation_trials.clusters, _SOME),
+    ReleaseKind(ClippedRelease, explanation_trials.clipped, 1),
+    ReleaseKind(TopFeaturesOfRow, explanation_trials.names_of_row, 1),
+    ReleaseKind(NoisyValues, explanation_trials.noisy_values, _SOME),
     ReleaseKind(TopLabelsOfUser, user_trials.top_labels, 1),
     ReleaseKind(NoisyProfileOfUser, user_trials.noisy_profile, 1),
     ReleaseKind(LabelImportance, user_trials.label_importance, _SOME),

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from voile.assess.assessment import Arrangement
 from voile.assess.betting import Floats
 from voile.assess.release_canary import ReleaseCanary
-from voile.assess.trial import Arrangement
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Schema
 from voile.release.statistics import (

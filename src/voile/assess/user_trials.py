@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.assess.assessment import Arrangement
 from voile.assess.betting import Floats
 from voile.assess.release_canary import ReleaseCanary, all_of
-from voile.assess.trial import Arrangement
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.recommenders import (
     ByLabels,

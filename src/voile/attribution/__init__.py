@@ -39,9 +39,8 @@ from voile.attribution.kernel import KernelShapley
 from voile.attribution.lime import Lime
 from voile.attribution.permutation import PermutationShapley
 from voile.attribution.players import Groups
-from voile.attribution.progress import progress_line
 from voile.attribution.sampling import Effort, Evaluations, Tolerance
-from voile.attribution.settings import CONSTANT_WORK, Progress, ShortCuts, Speed
+from voile.attribution.settings import CONSTANT_WORK, Progress, ShortCuts, Speed, progress_line
 from voile.attribution.trees import TreeShapley
 
 __all__ = [

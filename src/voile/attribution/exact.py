@@ -9,11 +9,16 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.coalitions import interaction_share, members, shapley_share
-from voile.attribution.explainer import GameExplainer
-from voile.attribution.game import Game, output_names
+from voile.attribution.coalitions import (
+    LOW_PLAYERS,
+    Block,
+    blocks,
+    interaction_share,
+    members,
+    shapley_share,
+)
+from voile.attribution.game import Game, GameExplainer, output_names
 from voile.attribution.inputs import Columns
-from voile.attribution.pairs import LOW_PLAYERS, Block, blocks
 from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation

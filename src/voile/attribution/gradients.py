@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.explainer import ExplainerSettings
-from voile.attribution.game import output_names
+from voile.attribution.game import ExplainerSettings, output_names
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Groups, Players
 from voile.core.errors import InvalidInput

@@ -15,8 +15,7 @@ from voile.core.schema import Categories, Schema
 from voile.models.digests import digest_of
 from voile.models.inspection import estimators
 from voile.models.outputs import DeclaredOutputs, Simplex, Unbounded
-from voile.models.protocol import Rows
-from voile.models.wrapped import Forward, InspectedForward, WrappedModel
+from voile.models.wrapped import Forward, InspectedForward, Rows, WrappedModel
 
 
 def is_estimator(source: Any) -> bool:

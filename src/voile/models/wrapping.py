@@ -24,12 +24,10 @@ from voile.models.estimators import (
     wrap_booster,
     wrap_estimator,
 )
-from voile.models.loading import load_file
+from voile.models.loading import is_session, load_file, wrap_session
 from voile.models.networks import is_network, wrap_network
-from voile.models.onnx_files import is_session, wrap_session
 from voile.models.outputs import DeclaredOutputs
-from voile.models.protocol import Rows
-from voile.models.wrapped import Backward, WrappedModel
+from voile.models.wrapped import Backward, Rows, WrappedModel
 
 # --- Whether a wrapped pipeline predicts what the pipeline itself predicts -----------------------
 

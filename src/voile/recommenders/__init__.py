@@ -25,8 +25,10 @@ from voile.recommenders.explaining import (
     ByItems,
     ByLabels,
     ReasonsByLabels,
+    ReasonsOfNetwork,
     ScoresOnly,
     for_herself,
+    score_by_items,
     score_by_labels,
     toward_herself,
 )
@@ -47,7 +49,6 @@ from voile.recommenders.moments import (
     PrivatePopularity,
     joint_guarantee,
 )
-from voile.recommenders.network_scores import ReasonsOfNetwork, score_by_items
 from voile.recommenders.networks import (
     Autoencoder,
     CollaborativeFilter,

@@ -18,9 +18,8 @@ from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.recommenders.budget import RIDGE
 from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.denoising import Matrix, ease
 from voile.recommenders.interactions import History
-from voile.recommenders.moments import ItemMoments
+from voile.recommenders.moments import ItemMoments, Matrix, ease
 
 # Weights of a tail item are read off its public features; a ridge for features that few items have.
 _TAIL_RIDGE = 1.0

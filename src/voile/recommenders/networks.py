@@ -25,9 +25,8 @@ from voile.privacy.calibration import Reading, smallest_noise_of
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.privacy.sensitivity.bound import positive
 from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.denoising import Matrix
 from voile.recommenders.interactions import Interactions
-from voile.recommenders.moments import PAID_WITH, ItemPopularity, packed, unpacked
+from voile.recommenders.moments import PAID_WITH, ItemPopularity, Matrix, packed, unpacked
 from voile.recommenders.rows import grid_bits, unit_rows
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec

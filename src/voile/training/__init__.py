@@ -9,15 +9,11 @@ Train one: `fit` takes a network, a source of batches and a per-record `Loss`, f
 outputs with targets by a `Distance`: `divergence` or `squared_distance`. Single steps: `PlainSteps`
 with an optimiser of `voile.training.private`.
 
-Draw coalitions: `uniform_sizes` (surrogates), `kernel_pairs` (Shapley regressions),
-`CoalitionChains` (unbiased Shapley estimates from permutations).
-
 Randomness always comes in as a numpy generator of a `voile.core.randomness` source. Nothing here
 needs torch; whoever trains a network of their own with privacy finds the way in
 `voile.training.private`.
 """
 
-from voile.training.coalitions import CoalitionChains, kernel_pairs, uniform_sizes
 from voile.training.loop import (
     PlainSteps,
     Progress,
@@ -47,7 +43,6 @@ __all__ = [
     "Array",
     "Batch",
     "Batches",
-    "CoalitionChains",
     "Distance",
     "Head",
     "Identity",
@@ -64,11 +59,9 @@ __all__ = [
     "arrays_of",
     "divergence",
     "fit",
-    "kernel_pairs",
     "mean_loss",
     "one_cycle",
     "perceptron",
     "squared_distance",
-    "uniform_sizes",
     "with_arrays",
 ]

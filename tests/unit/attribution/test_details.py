@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 import voile.attribution as package
 from voile.attribution import ExactShapley, Rule, Speed, progress_line
+from voile.attribution.coalitions import FEW, Grid
 from voile.attribution.gradients import points_and_weights
-from voile.attribution.pairs import FEW, Grid
 from voile.core.errors import InvalidInput
 from voile.core.schema import Feature, Numbers, Schema
 

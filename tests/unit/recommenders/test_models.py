@@ -22,9 +22,9 @@ from voile.recommenders import (
     interactions_of,
     recommender_from,
 )
-from voile.recommenders.denoising import denoised, ease, positive_semidefinite, shrunk
 from voile.recommenders.explaining import recommended, scores_of
 from voile.recommenders.models import best
+from voile.recommenders.moments import denoised, ease, positive_semidefinite, shrunk
 
 
 def goe(size: int, deviation: float, draw: np.random.Generator) -> np.ndarray:

@@ -38,11 +38,14 @@ from voile.attribution.fastshap.distil import (
     train_explainer,
 )
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
-from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
-from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
+from voile.attribution.fastshap.files import export_onnx, load_explainer, load_surrogate, save
 from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
-from voile.attribution.fastshap.onnx_export import export_onnx
-from voile.attribution.fastshap.surrogate import Fidelity, Surrogate
+from voile.attribution.fastshap.surrogate import (
+    SURROGATE_PLAN,
+    Fidelity,
+    Surrogate,
+    train_surrogate,
+)
 from voile.core.schema.schema import draw_rows
 
 __all__ = [

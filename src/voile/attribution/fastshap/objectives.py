@@ -19,9 +19,10 @@ from typing import Protocol
 
 import numpy as np
 
+from voile.attribution.coalitions import CoalitionChains, kernel_pairs
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
-from voile.training import Array, Batch, CoalitionChains, kernel_pairs
+from voile.training import Array, Batch
 
 
 class Objective(Protocol):

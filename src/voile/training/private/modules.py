@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput, Refused
 from voile.core.optional import optional
 from voile.core.randomness import GeneratorSource
-from voile.models.inspection.layers import is_as_made
-from voile.models.inspection.operators import is_listed
+from voile.models.inspection import is_listed
+from voile.models.networks import is_as_made
 from voile.training.optimisers import Optimiser
 from voile.training.perceptron import Array
 from voile.training.private.loop import SPEED, private_steps
