@@ -9,8 +9,8 @@ from scipy import sparse
 
 from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.interactions import Interactions
-from voile.recommenders.models import LinearRecommender, PopularityRecommender
-from voile.recommenders.moments import Matrix, ease
+from voile.recommenders.models import LinearRecommender, PopularityRecommender, ease
+from voile.recommenders.moments import Matrix
 
 
 def exact_popularity(interactions: Interactions) -> PopularityRecommender:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -18,48 +17,14 @@ from voile.core.explanation import Explanation
 from voile.core.row_note import KnownNote
 from voile.models import DifferentiableModel, Outputs, Rows, wrap
 
-# --- integration over [0, 1] ----------------------------------------------------------------------
-
-
-class Rule(StrEnum):
-    """How points and weights of an integral over a path are chosen.
-
-    >>> points, weights = points_and_weights(Rule.TRAPEZOID, 3)
-    >>> points.tolist(), weights.tolist()
-    ([0.0, 0.5, 1.0], [0.25, 0.5, 0.25])
-    """
-
-    GAUSS_LEGENDRE = "gauss-legendre"
-    TRAPEZOID = "trapezoid"
-    MIDDLE = "middle"
-    LEFT = "left"
-    RIGHT = "right"
-
 
 @lru_cache(maxsize=64)
-def points_and_weights(rule: Rule, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Points in [0, 1] and weights that add up to 1, shape (steps,) each."""
-    fewest = 2 if rule is Rule.TRAPEZOID else 1
-    if steps < fewest:
-        raise InvalidInput(f"the rule {rule.value!r} needs at least {fewest} steps, found {steps}")
-    even = np.full(steps, 1 / steps)
-    match rule:
-        case Rule.GAUSS_LEGENDRE:
-            points, weights = np.polynomial.legendre.leggauss(steps)
-            return (1 + points) / 2, weights / 2
-        case Rule.TRAPEZOID:
-            weights = np.full(steps, 1 / (steps - 1))
-            weights[[0, -1]] /= 2
-            return np.linspace(0, 1, steps), weights
-        case Rule.MIDDLE:
-            return (np.arange(steps) + 0.5) / steps, even
-        case Rule.LEFT:
-            return np.arange(steps) / steps, even
-        case Rule.RIGHT:
-            return np.arange(1, steps + 1) / steps, even
-
-
-# --- attributions ---------------------------------------------------------------------------------
+def points_and_weights(steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points in [0, 1] and weights that add up to 1 (Gauss and Legendre), shape (steps,) each."""
+    if steps < 1:
+        raise InvalidInput(f"integrated gradients need at least 1 step, found {steps}")
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    return (1 + points) / 2, weights / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +38,7 @@ class IntegratedGradients(ExplainerSettings):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         baseline: the row to start from, shape (d,), or several rows, over which attributions are
             averaged; without one, the null row of the schema, or else zeros.
-        steps: points of the path.
-        rule: how they are placed and weighted.
+        steps: points of the path, as Gauss and Legendre place and weigh them.
 
     >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
     >>> found = IntegratedGradients(squares, [0.0, 0.0], feature_names=("a", "b"))([[3.0, 2.0]])
@@ -86,13 +50,12 @@ class IntegratedGradients(ExplainerSettings):
     baseline: Any = None
     _: KW_ONLY
     steps: int = 50
-    rule: Rule = Rule.GAUSS_LEGENDRE
     inner: _Differentiable = field(init=False, repr=False)
     title: ClassVar[str] = "integrated gradient"
     tag: ClassVar[str] = "integrated-gradients"
 
     def __post_init__(self) -> None:
-        points_and_weights(self.rule, self.steps)
+        points_and_weights(self.steps)
         object.__setattr__(
             self, "inner", _Differentiable.from_model(self.model, self, self.baseline)
         )
@@ -111,7 +74,7 @@ class IntegratedGradients(ExplainerSettings):
         return self.inner.explanation(rows, names, values, base)
 
     def _along(self, rows: Rows, starts: Rows, output: int) -> NDArray[np.float64]:
-        points, weights = points_and_weights(self.rule, self.steps)
+        points, weights = points_and_weights(self.steps)
         way = rows - starts[:, np.newaxis]  # (starts, rows, features)
         path = starts[:, np.newaxis] + points[:, np.newaxis, np.newaxis, np.newaxis] * way
         found = self.inner.model.gradient(path.reshape(-1, rows.shape[1]), output)

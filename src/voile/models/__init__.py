@@ -38,7 +38,7 @@ from voile.models.wrapped import (
     known_model,
     row_wise,
 )
-from voile.models.wrapping import PredictionComparison, compare_predictions, wrap
+from voile.models.wrapping import compare_predictions, wrap
 
 __all__ = [
     "Box",
@@ -48,7 +48,6 @@ __all__ = [
     "DifferentiableModel",
     "Model",
     "Outputs",
-    "PredictionComparison",
     "Presence",
     "RowWise",
     "Rows",

@@ -30,7 +30,6 @@ from voile.recommenders.explaining import (
     for_herself,
     score_by_items,
     score_by_labels,
-    toward_herself,
 )
 from voile.recommenders.interactions import Interactions, interactions_of, read_interactions
 from voile.recommenders.models import (
@@ -104,5 +103,4 @@ __all__ = [
     "score_by_items",
     "score_by_labels",
     "steps_within",
-    "toward_herself",
 ]

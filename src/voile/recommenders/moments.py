@@ -82,18 +82,6 @@ def positive_semidefinite(matrix: Matrix) -> Matrix:
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-def ease(gram: Matrix, ridge: float) -> Matrix:
-    """The linear autoencoder without a diagonal, in closed form (Steck 2019).
-
-    B = I − P·diag(P)⁻¹ with P = (G + ridge)⁻¹: the weights with which the rows best predict
-    themselves, if no item may be predicted from itself.
-    """
-    inverse = np.linalg.inv(gram + ridge * np.eye(len(gram)))
-    weights = -inverse / np.diag(inverse)
-    np.fill_diagonal(weights, 0.0)
-    return np.asarray(weights)
-
-
 def _directions(popularity: NDArray[np.float64], features: Matrix) -> Matrix:
     """An orthonormal basis of popularity times features; of all zeros, nothing."""
     scaled = np.maximum(popularity, 0.0)[:, np.newaxis] * features

@@ -23,8 +23,8 @@ from voile.recommenders import (
     recommender_from,
 )
 from voile.recommenders.explaining import recommended, scores_of
-from voile.recommenders.models import best
-from voile.recommenders.moments import denoised, ease, positive_semidefinite, shrunk
+from voile.recommenders.models import best, ease
+from voile.recommenders.moments import denoised, positive_semidefinite, shrunk
 
 
 def goe(size: int, deviation: float, draw: np.random.Generator) -> np.ndarray:

@@ -31,7 +31,6 @@ from voile.attribution.fastshap.checking import (
 from voile.attribution.fastshap.distil import (
     EXPLAINER_PLAN,
     DistilledExplainer,
-    Marginals,
     consistent_rows,
     distil,
     inferred_marginals,
@@ -40,12 +39,7 @@ from voile.attribution.fastshap.distil import (
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
 from voile.attribution.fastshap.files import export_onnx, load_explainer, load_surrogate, save
 from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
-from voile.attribution.fastshap.surrogate import (
-    SURROGATE_PLAN,
-    Fidelity,
-    Surrogate,
-    train_surrogate,
-)
+from voile.attribution.fastshap.surrogate import SURROGATE_PLAN, Surrogate, train_surrogate
 from voile.core.schema.schema import draw_rows
 
 __all__ = [
@@ -55,9 +49,7 @@ __all__ = [
     "Check",
     "DistilledExplainer",
     "FastShap",
-    "Fidelity",
     "KernelRegression",
-    "Marginals",
     "NoisyLabels",
     "Objective",
     "Quality",
