@@ -85,12 +85,8 @@ class SurrogateShapley:
     tag: ClassVar[str] = "surrogate-shapley"
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
-        columns = Columns.known(
-            given=self.feature_names,
-            schema=self.schema,
-            model_names=self.surrogate.feature_names,
-            model_width=None,
-            example=X,
+        columns = Columns.from_model(
+            self.surrogate, given=self.feature_names, schema=self.schema, example=X
         )
         rows = columns.read(X, "X")
         names = columns.settled(X, rows).names or ()

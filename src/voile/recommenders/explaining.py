@@ -70,13 +70,15 @@ class ByItems:
     tag: ClassVar[str] = "history-items"
 
     def __call__(self, rows: Any) -> Explanation:
-        history, items = _recommended(self.model, rows, self.count)
+        history = one_history(rows)
+        items = recommended(self.model, history, self.count)
         names = self.model.catalogue.names
         players = tuple(names[place] for place in history) or ("nothing",)
         values = self.model.contributions(history, items)
         if not len(history):
             values = np.zeros((1, len(items)))
-        return _explained(self.model, values, players, history, items)
+        base = self.model.base(history, items)
+        return one_row(self.model.catalogue, values, base, players, items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +99,12 @@ class ByLabels:
         return f"history-labels/{self.kind}"
 
     def __call__(self, rows: Any) -> Explanation:
-        history, items = _recommended(self.model, rows, self.count)
+        history = one_history(rows)
+        items = recommended(self.model, history, self.count)
         players, shares = self.players
         values = shares[history].T @ self.model.contributions(history, items)
-        return _explained(self.model, values, players, history, items)
+        base = self.model.base(history, items)
+        return one_row(self.model.catalogue, values, base, players, items)
 
     @cached_property
     def players(self) -> tuple[tuple[str, ...], Matrix]:
@@ -270,24 +274,6 @@ def one_history(rows: Any) -> History:
     return np.asarray(rows[0], dtype=np.int64)
 
 
-def _recommended(
-    model: LinearRecommender, rows: Any, count: int
-) -> tuple[History, NDArray[np.int64]]:
-    history = one_history(rows)
-    return history, recommended(model, history, count)
-
-
-def _explained(
-    model: LinearRecommender,
-    values: Matrix,
-    players: tuple[str, ...],
-    history: History,
-    items: NDArray[np.int64],
-) -> Explanation:
-    """Whoever has nothing that counts is recommended what is popular: no reason, but a base."""
-    return one_row(model.catalogue, values, model.base(history, items), players, items)
-
-
 def one_row(
     catalogue: Catalogue,
     values: Matrix,
@@ -295,7 +281,10 @@ def one_row(
     players: tuple[str, ...],
     items: NDArray[np.int64],
 ) -> Explanation:
-    """Players by items that are recommended, best first."""
+    """Players by items that are recommended, best first.
+
+    Whoever has nothing that counts is recommended what is popular: no reason, but a base.
+    """
     if not len(items):
         raise InvalidInput("there is nothing left to recommend: every item was touched already")
     return Explanation(

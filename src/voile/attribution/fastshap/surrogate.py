@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from voile.attribution.coalitions import uniform_sizes
 from voile.attribution.fastshap.encoding import Encoding
+from voile.attribution.game import as_model
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Groups, Players
 from voile.core.digest_names import digest_name
@@ -28,7 +29,6 @@ from voile.models import (
     Rows,
     Simplex,
     digest_of,
-    wrap,
 )
 from voile.training import (
     Array,
@@ -278,14 +278,8 @@ def train_surrogate(
     >>> surrogate.players.count, surrogate.fidelity.rows
     (3, 6)
     """
-    wrapped: Model = model if _is_model(model) else wrap(model)
-    columns = Columns.known(
-        given=None,
-        schema=schema,
-        model_names=wrapped.feature_names,
-        model_width=getattr(wrapped, "width", None),
-        example=rows,
-    )
+    wrapped = as_model(model)
+    columns = Columns.from_model(wrapped, given=None, schema=schema, example=rows)
     read = columns.read(rows, "rows")
     names = columns.settled(rows, read).names or ()
     if len(read) < 20:
@@ -396,7 +390,3 @@ def _fidelity(surrogate: Surrogate, rows: Rows, targets: Outputs, loss: float) -
         r_squared=r_squared(targets, mine),
         coalition_loss=loss,
     )
-
-
-def _is_model(candidate: Any) -> bool:
-    return isinstance(candidate, Model) and not callable(candidate)
