@@ -234,7 +234,7 @@ def load_onnx(path: Path) -> WrappedModel:
     return wrap_session(session, content)
 
 
-@digest_name("voile.models.loading.OfSession")
+@digest_name("voile.models.onnx_files.OfSession")
 @dataclass(frozen=True, eq=False)
 class SessionForward(InspectedForward):
     """What a graph says.
