@@ -24,8 +24,7 @@ from voile.federation.node import SecureMember
 from voile.federation.secure_aggregation import AttemptStore, Signer
 from voile.recommenders.budget import MomentsBudget
 from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.moments import ItemGram, ItemMoments, ItemPopularity
-from voile.recommenders.rows import folded, unfolded
+from voile.recommenders.moments import ItemGram, ItemMoments, ItemPopularity, folded, unfolded
 
 _VECTOR: Final = "moments"
 _TAIL: Final = 40.0

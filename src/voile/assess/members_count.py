@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee, Relation, RowPart
 from voile.core.input_file import damaged
+from voile.evaluation import predictions
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.privacy.events import PureDp
 from voile.privacy.mechanisms import DiscreteLaplace
@@ -51,14 +52,8 @@ def losses(model: NetworkModel, records: TableRecords) -> Floats:
 
 def area_under_curve(members: Floats, others: Floats) -> float:
     """The chance that a member's score lies above somebody else's; equal ones count one half."""
-    both = np.concatenate([members, others])
-    order = both.argsort(kind="stable")
-    ranks = np.empty(len(both))
-    _, place, counts = np.unique(both[order], return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks[order] = ((ends - counts + 1 + ends) / 2)[place]
-    above = ranks[: len(members)].sum() - len(members) * (len(members) + 1) / 2
-    return float(above / (len(members) * len(others)))
+    both = np.concatenate([members, others])[:, np.newaxis]
+    return predictions.area_under_curve(both, np.repeat([0, 1], [len(members), len(others)]))
 
 
 def advantage_of(members: Floats, others: Floats) -> dict[str, float]:

@@ -26,8 +26,15 @@ from voile.privacy.events import Composed, PrivacyEvent
 from voile.privacy.sensitivity.bound import positive
 from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.interactions import Interactions
-from voile.recommenders.moments import PAID_WITH, ItemPopularity, Matrix, packed, unpacked
-from voile.recommenders.rows import grid_bits, unit_rows
+from voile.recommenders.moments import (
+    PAID_WITH,
+    ItemPopularity,
+    Matrix,
+    grid_bits,
+    packed,
+    unit_rows,
+    unpacked,
+)
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
 from voile.release.one_time import OneTimeArtefact

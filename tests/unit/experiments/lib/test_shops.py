@@ -34,7 +34,7 @@ from voile.recommenders import (
     autoencoder_from,
     joint_guarantee,
 )
-from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
+from voile.recommenders.moments import gram, grid_bits, popularity, unfolded, unit_rows
 
 NAMES = ("east", "north", "south", "west")
 ALL = shop(1200)
