@@ -46,7 +46,6 @@ def only_the_first(self: GaussianMechanism, values: Any, *others: Any) -> Any:
         "importance, by an explainer",
         "noisy profile of a user",
         "importance of labels",
-        "ratings of items",
     ],
 )
 def test_noise_on_the_first_value_alone_is_refuted(

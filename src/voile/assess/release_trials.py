@@ -13,7 +13,6 @@ from voile.assess import (
     background_trials,
     explanation_trials,
     figure_trials,
-    history_trials,
     statistics_trials,
     user_trials,
 )
@@ -28,7 +27,6 @@ from voile.recommenders import (
     LabelImportance,
     NoisyProfileOfUser,
     PrivateGram,
-    PrivateNetwork,
     PrivatePopularity,
     TopLabelsOfUser,
 )
@@ -65,7 +63,6 @@ KINDS: Final = (
         ReleaseKind(kind, statistics_trials.statistics, _SOME, statistics_trials.at_half_noise)
         for kind in statistics_trials.KINDS
     ),
-    ReleaseKind(PrivateNetwork, history_trials.histories, 1, history_trials.at_half_noise),
     ReleaseKind(ChargedRate, figure_trials.rates, _SOME, figure_trials.rate_at_half_noise),
 )
 """All kinds of release that cost anything; of two that fit, the first."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.assess.assessment import Arrangement, TrialResult, fair_coins
+from voile.assess.assessment import Arrangement, AuditTrial, TrialResult, fair_coins
 from voile.assess.betting import Floats
 from voile.assess.training_canaries import (
     FEW,
@@ -147,13 +147,16 @@ class HistoryCanaries:
         return gradient_scores(along, along, log_likelihood(along, rate, noise, relation))
 
 
-def histories(release: PrivateNetwork, together: int) -> tuple[Arrangement, ...]:  # noqa: ARG001
-    return (
-        HistoryCanaries(release, "many users", MANY),
-        HistoryCanaries(release, "few users, asked about much", FEW, LINES),
-    )
+def history_trial(name: str, release: PrivateNetwork) -> AuditTrial:
+    """A network as it is charged; no command audits its steps."""
 
+    def arrangements(halved: bool) -> tuple[Arrangement, ...]:
+        steps = release.privacy
+        less = replace(steps, noise_multiplier=steps.noise_multiplier / 2)
+        tried = replace(release, privacy=less) if halved else release
+        return (
+            HistoryCanaries(tried, "many users", MANY),
+            HistoryCanaries(tried, "few users, asked about much", FEW, LINES),
+        )
 
-def at_half_noise(release: PrivateNetwork) -> PrivateNetwork:
-    steps = release.privacy
-    return replace(release, privacy=replace(steps, noise_multiplier=steps.noise_multiplier / 2))
+    return AuditTrial(name, release.cost(1), arrangements, release.delta)
