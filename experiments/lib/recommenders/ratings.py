@@ -18,8 +18,8 @@ from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.mechanisms.parameters import checked_bounds
 from voile.privacy.sensitivity import Norm, clipped_vector
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.recommenders.interactions import Interactions
 from voile.recommenders.moments import PAID_WITH, grid_bits, packed, unpacked
+from voile.recommenders.shop import Interactions
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
 from voile.release.one_time import OneTimeArtefact

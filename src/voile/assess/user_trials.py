@@ -32,7 +32,7 @@ from voile.recommenders import (
     TopLabelsOfUser,
 )
 from voile.recommenders.explaining import RECOMMENDED
-from voile.recommenders.interactions import History
+from voile.recommenders.shop import History
 from voile.release import PUBLIC
 
 # --- The moments of a recommender, audited: users in the sums of an invented shop, or not ------

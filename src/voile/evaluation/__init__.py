@@ -9,22 +9,20 @@
 They are computed from exact data: on protected rows their results are for the custodian only.
 """
 
-from voile.evaluation.agreement import (
+from voile.evaluation.measures import (
+    ClassJudgement,
+    PredictionQuality,
+    brier_scores,
     cosine_similarity,
     divergence_score,
     fidelity,
     importance_shares,
-    jensen_shannon,
-    r_squared,
-)
-from voile.evaluation.predictions import (
-    ClassJudgement,
-    PredictionQuality,
-    brier_scores,
     is_constant,
+    jensen_shannon,
     judge_classes,
     judge_numbers,
     log_losses,
+    r_squared,
     spread_of,
 )
 

@@ -20,7 +20,6 @@ Explain:
 """
 
 from voile.recommenders.budget import MomentsBudget
-from voile.recommenders.catalogue import Catalogue, catalogue_of, read_catalogue
 from voile.recommenders.explaining import (
     ByItems,
     ByLabels,
@@ -31,7 +30,6 @@ from voile.recommenders.explaining import (
     score_by_items,
     score_by_labels,
 )
-from voile.recommenders.interactions import Interactions, interactions_of, read_interactions
 from voile.recommenders.models import (
     LinearRecommender,
     PopularityRecommender,
@@ -56,6 +54,14 @@ from voile.recommenders.networks import (
     TrainedNetwork,
     network_recommender,
     steps_within,
+)
+from voile.recommenders.shop import (
+    Catalogue,
+    Interactions,
+    catalogue_of,
+    interactions_of,
+    read_catalogue,
+    read_interactions,
 )
 from voile.recommenders.third_party import (
     LabelImportance,

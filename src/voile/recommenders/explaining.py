@@ -27,11 +27,10 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee
 from voile.models import WrappedModel, wrap
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.interactions import History
 from voile.recommenders.models import LinearRecommender, Recommender, best
 from voile.recommenders.moments import Matrix
 from voile.recommenders.networks import NetworkRecommender, head_rows
+from voile.recommenders.shop import Catalogue, History
 from voile.release import Origin, PostProcessed, trained_privately
 from voile.release.contract import ExplainerName
 from voile.release.feature_clusters import CLUSTERS

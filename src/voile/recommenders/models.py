@@ -17,9 +17,8 @@ from scipy import sparse
 from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.recommenders.budget import RIDGE
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.interactions import History
 from voile.recommenders.moments import ItemMoments, Matrix
+from voile.recommenders.shop import Catalogue, History
 
 # Weights of a tail item are read off its public features; a ridge for features that few items have.
 _TAIL_RIDGE = 1.0

@@ -27,8 +27,7 @@ from voile.privacy import events
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.recommenders.budget import RIDGE, MomentsBudget, stated_epsilon
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.interactions import Interactions
+from voile.recommenders.shop import Catalogue, Interactions
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
 from voile.release.one_time import STORED, OneTimeArtefact

@@ -24,8 +24,6 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import Reading, smallest_noise_of
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.privacy.sensitivity.bound import positive
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.interactions import Interactions
 from voile.recommenders.moments import (
     PAID_WITH,
     ItemPopularity,
@@ -35,6 +33,7 @@ from voile.recommenders.moments import (
     unit_rows,
     unpacked,
 )
+from voile.recommenders.shop import Catalogue, Interactions
 from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
 from voile.release.one_time import OneTimeArtefact

@@ -33,7 +33,7 @@ from voile.app.recommend import save_recommender
 from voile.app.report import write_report
 from voile.assess import release_canary
 from voile.assess.assessment import AssessedClaim, Verdict
-from voile.assess.findings import NOT_FOR_RELEASE
+from voile.assess.members_count import NOT_FOR_RELEASE
 from voile.assess.training_canaries import AttributeCanaries, TrainingCanaries
 from voile.cli.app import app
 from voile.cli.assess import _line
