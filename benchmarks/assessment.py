@@ -16,11 +16,10 @@ import numpy as np
 from experiments.lib.attacks.one_run import curve_epsilon_at_least, epsilon_at_least
 
 from benchmarks.harness import Figure, write
-from voile.assess.assessment import BettingTest
+from voile.assess.assessment import AuditTrial, BettingTest
 from voile.assess.claims import epsilon_at_variation
 from voile.assess.members_count import area_under_curve
 from voile.assess.training_canaries import CanaryObjective, stage_trial
-from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Relation
 from voile.core.one_thread import one_thread
 from voile.pipelines.network_task import NetworkTask, Training

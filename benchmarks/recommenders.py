@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from experiments.lib.recommenders.measuring import Split, measure, per_user_holdout
 from experiments.lib.recommenders.twins import ImplicitFactors, exact_autoencoder, exact_factors
 
 from benchmarks.harness import Figure, compare, write
@@ -39,15 +40,7 @@ from voile.app.recommend import (
     answer,
     train,
 )
-from voile.recommenders import (
-    Catalogue,
-    Interactions,
-    LinearRecommender,
-    Split,
-    interactions_of,
-    measure,
-    per_user_holdout,
-)
+from voile.recommenders import Catalogue, Interactions, LinearRecommender, interactions_of
 from voile.records.ledger import Children, Opening
 from voile.records.vault import open_vault
 

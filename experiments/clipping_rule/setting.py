@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from experiments.lib.datasets import loaders
 from voile import datasets
+from voile.attribution.coalitions import uniform_sizes
 from voile.attribution.fastshap import Surrogate, exact_values
 from voile.attribution.fastshap.encoding import Encoding
-from voile.attribution.fastshap.imitation import CoalitionLoss
+from voile.attribution.fastshap.surrogate import CoalitionLoss
 from voile.attribution.players import Players
 from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
@@ -35,7 +36,6 @@ from voile.training import (
     fit,
     perceptron,
     squared_distance,
-    uniform_sizes,
     with_arrays,
 )
 from voile.training.private import Adam, AdaptedNorm, Prepare, PrivateSteps, fit_privately

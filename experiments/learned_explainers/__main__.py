@@ -16,11 +16,11 @@ import numpy as np
 from benchmarks.harness import Figure
 
 from experiments.learned_explainers.setting import Case, at_least, case, shown, write
+from experiments.lib.noisy_labels import NoisyLabels
 from voile.attribution.fastshap import (
     EXPLAINER_PLAN,
     FastShap,
     KernelRegression,
-    NoisyLabels,
     Objective,
     Quality,
     distil,

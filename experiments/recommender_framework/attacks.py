@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from experiments.lib.recommenders.twins import exact_autoencoder
 from voile.recommenders import Interactions, MomentsBudget, Recommender
-from voile.recommenders.rows import gram, grid_bits, popularity, unit_rows
+from voile.recommenders.moments import gram, grid_bits, popularity, unit_rows
 
 Array = NDArray[np.float64]
 

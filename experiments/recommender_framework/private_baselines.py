@@ -14,7 +14,7 @@ from scipy import sparse
 
 from experiments.lib.recommenders.twins import ImplicitFactors, solved
 from voile.recommenders import Catalogue, Interactions, MomentsBudget, PopularityRecommender
-from voile.recommenders.rows import folded, grid_bits, popularity, unfolded, unit_rows
+from voile.recommenders.moments import folded, grid_bits, popularity, unfolded, unit_rows
 
 Array = NDArray[np.float64]
 

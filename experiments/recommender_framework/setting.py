@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from experiments.lib.evaluation.agreement import kendall_fidelity
 from experiments.lib.evaluation.privacy_adjusted import privacy_adjusted_score
 from experiments.lib.recommenders import public_data
+from experiments.lib.recommenders.measuring import (
+    FullRanking,
+    RankingProtocol,
+    Split,
+    measure,
+    measure_each,
+    per_user_holdout,
+)
 from experiments.lib.recommenders.protocols import RatedOnly, SampledNegatives
+from experiments.lib.recommenders.ratings import PrivateLiking
 from experiments.lib.recommenders.twins import exact_autoencoder, exact_factors, exact_popularity
 from experiments.recommender_framework.private_baselines import (
     AlsSettings,
@@ -26,25 +35,18 @@ from voile.evaluation import cosine_similarity
 from voile.recommenders import (
     Autoencoder,
     CollaborativeFilter,
-    FullRanking,
     Interactions,
     ItemMoments,
     LinearRecommender,
     MomentsBudget,
     PopularityRecommender,
     PrivateGram,
-    PrivateLiking,
     PrivateNetwork,
     PrivatePopularity,
-    RankingProtocol,
     Recommender,
-    Split,
     factors_from,
     joint_guarantee,
-    measure,
-    measure_each,
     network_recommender,
-    per_user_holdout,
     recommender_from,
     steps_within,
 )

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from experiments.lib.recommenders.ratings import PrivateLiking
 
 from tests.protecting import explained_row_of, row_of
 from tests.unit.recommenders import examples as shops
@@ -26,7 +27,6 @@ from voile.recommenders import (
     LabelImportance,
     NoisyProfileOfUser,
     PrivateGram,
-    PrivateLiking,
     PrivateNetwork,
     PrivatePopularity,
     TopLabelsOfUser,

@@ -48,7 +48,7 @@ from voile.federation.round_log import Outcome
 from voile.federation.rounds import Checkpoints, StagePlace
 from voile.models import wrap
 from voile.models.loading import load_file
-from voile.models.row_wise import row_wise
+from voile.models.wrapped import row_wise
 from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.privacy.events import Composed, Gaussian, Repeated
 from voile.records.audit_log import (

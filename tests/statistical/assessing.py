@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from voile.assess.assessment import BettingTest
+from voile.assess.assessment import AuditTrial, BettingTest
 from voile.assess.training_canaries import CanaryObjective
-from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Relation
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted, stage
-from voile.assess.attribute_canaries import attribute_trial
-from voile.assess.trial import AuditTrial
+from voile.assess.assessment import AuditTrial
+from voile.assess.training_canaries import attribute_trial
 from voile.core.guarantee import Relation
 from voile.training.private import attributes, loop
 from voile.training.private.attributes import AttributeSteps
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import PerceptronSum
 
 
 def tried(relation: Relation = Relation.BLANK_ONE) -> AuditTrial:

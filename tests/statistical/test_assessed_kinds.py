@@ -15,13 +15,13 @@ import pytest
 
 from tests.contract.releases import ABOUT_USERS, ARTEFACTS, ITEM_SIDE, SHOP
 from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
+from tests.support.history_trials import history_trial
 from tests.unit.pipelines.trusted_parties import planned
 from voile.app.assess import subjects
-from voile.assess.count_trials import count_trial
-from voile.assess.figure_trials import invented_rate, own_rows_trial
+from voile.assess.assessment import AuditTrial
+from voile.assess.figure_trials import count_trial, invented_rate, own_rows_trial
 from voile.assess.members_count import PrivateMembersCount
 from voile.assess.release_trials import release_trial
-from voile.assess.trial import AuditTrial
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.pipelines.shapley_guided_noise import ChargedRate
 from voile.pipelines.trusted_averaging import OverOwnRows
@@ -31,7 +31,7 @@ from voile.privacy.mechanisms import DiscreteGaussian, GaussianMechanism, Subset
 from voile.recommenders import networks, third_party
 from voile.release import feature_clusters, synthetic
 from voile.training.private import PrivateSteps, loop
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import PerceptronSum
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 10_000
@@ -71,8 +71,13 @@ CLUSTERS = of(ARTEFACTS, "clusters, replace one")
 TOP_LABELS = of(ABOUT_USERS, "top labels of a user")
 PROFILE = of(ABOUT_USERS, "noisy profile of a user")
 IMPORTANCE = of(ABOUT_USERS, "importance of labels")
-RATINGS = of(ITEM_SIDE, "ratings of items")
-HISTORIES = of(ITEM_SIDE, "network of histories", privacy=STEPS)
+
+
+def histories() -> AuditTrial:
+    release: Any = ITEM_SIDE["network of histories"].build()
+    return history_trial("network of histories", replace(release, privacy=STEPS))
+
+
 RATE = rate(ProtectedUnit.ROW, Relation.BLANK_ONE)
 OWN_ROWS = own_rows(Relation.BLANK_ONE)
 KEPT: dict[str, Callable[[], AuditTrial]] = {
@@ -82,7 +87,6 @@ KEPT: dict[str, Callable[[], AuditTrial]] = {
     "top labels": TOP_LABELS,
     "noisy profile": PROFILE,
     "importance of labels": IMPORTANCE,
-    "ratings": RATINGS,
     "rate, blank one": RATE,
     "rate, replace one": rate(ProtectedUnit.ROW, Relation.REPLACE_ONE),
     "rate of columns": rate(ProtectedUnit.COLUMNS, Relation.BLANK_ONE),
@@ -97,7 +101,7 @@ def test_correct_code_is_kept(name: str) -> None:
 
 
 def test_correct_networks_are_kept() -> None:
-    assert runs_until_refuted(HISTORIES(), 100, at=KEPT_BELOW) is None
+    assert runs_until_refuted(histories(), 100, at=KEPT_BELOW) is None
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ def half_noise(self: GaussianMechanism, values: Any, *others: Any) -> Any:
     return exact + (RANDOMISE(self, values, *others) - exact) / 2
 
 
-@pytest.mark.parametrize("build", [CLUSTERS, PROFILE, IMPORTANCE, RATINGS, RATE, OWN_ROWS])
+@pytest.mark.parametrize("build", [CLUSTERS, PROFILE, IMPORTANCE, RATE, OWN_ROWS])
 def test_half_of_the_sensitivity_is_refuted(
     build: Callable[[], AuditTrial], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +178,7 @@ def test_profiles_of_any_length_are_refuted(
 
 
 def test_half_of_the_noise_on_histories_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    trial = HISTORIES()
+    trial = histories()
     monkeypatch.setattr(
         loop.Noise, "add_to", lambda self, total, noise: ADD_NOISE(self, total, noise / 2)
     )
@@ -187,14 +191,14 @@ def test_a_norm_for_each_question_to_a_user_is_refuted(monkeypatch: pytest.Monke
     def each_line(self: Any, lines: Any, users: int, norm: float) -> Any:  # noqa: ARG001
         return clip(self, lines, len(lines[0].inputs), norm)
 
-    trial = HISTORIES()
+    trial = histories()
     monkeypatch.setattr(PerceptronSum, "_clip", each_line)
     assert runs_until_refuted(trial, MOST) is not None
 
 
 def test_users_without_history_who_count_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """In their place stands somebody with the opposite history."""
-    trial, rows = HISTORIES(), networks.head_rows
+    trial, rows = histories(), networks.head_rows
 
     def never_empty(histories: Any, head: Any) -> Any:
         found = rows(histories, head)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.contract.releases import ABOUT_USERS, CASES, ITEM_SIDE
 from tests.statistical.assessing import runs_until_refuted, stage
+from voile.assess.assessment import AuditTrial
 from voile.assess.release_trials import release_trial
 from voile.assess.training_canaries import stage_trial
-from voile.assess.trial import AuditTrial
 from voile.federation.client import Client
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.release import PrivateBackgroundShapley, PrivateGlobalImportance
@@ -46,7 +46,6 @@ def only_the_first(self: GaussianMechanism, values: Any, *others: Any) -> Any:
         "importance, by an explainer",
         "noisy profile of a user",
         "importance of labels",
-        "ratings of items",
     ],
 )
 def test_noise_on_the_first_value_alone_is_refuted(

@@ -18,7 +18,7 @@ from voile.core.randomness import Seeded
 from voile.federation.client import FreshCiphers
 from voile.pipelines.network_task import NetworkTask
 from voile.training.private import PrivateSteps, loop
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import PerceptronSum
 
 PLAIN_NOISE = loop.Noise.add_to
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.evaluation.agreement import Attributions, PerRow, cosine_similarity, pair
+from voile.evaluation.measures import Attributions, PerRow, cosine_similarity, pair
 
 
 def l2_distance(first: ArrayLike, second: ArrayLike) -> PerRow:

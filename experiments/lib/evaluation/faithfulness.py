@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from experiments.lib.evaluation.agreement import correlation
 from voile.core.errors import InvalidInput
-from voile.evaluation.agreement import Attributions, PerRow, attributions
+from voile.evaluation.measures import Attributions, PerRow, attributions
 
 Model: TypeAlias = Callable[[NDArray[np.float64]], ArrayLike]
 """From rows (n, features) to one output each, (n,)."""

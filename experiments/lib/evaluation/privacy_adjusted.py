@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from experiments.lib.evaluation.agreement import kendall_fidelity
 from voile.core.errors import InvalidInput
-from voile.evaluation.agreement import PerRow
+from voile.evaluation.measures import PerRow
 from voile.recommenders.third_party import ALPHA, REFERENCE_EPSILON
 
 

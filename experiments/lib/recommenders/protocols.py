@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.recommenders.denoising import Matrix
-from voile.recommenders.measuring import Split, below
+from experiments.lib.recommenders.measuring import Split, below
+from voile.recommenders.moments import Matrix
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,17 @@ from experiments.lib.datasets import loaders
 from experiments.lib.datasets.loaders import Ratings
 from voile.core.identifiers import canonical_name
 from voile.core.schema import RawColumn
-from voile.recommenders.catalogue import ITEM, Catalogue, Labels, split_labels
-from voile.recommenders.interactions import RATING, TIME, USER, Interactions, interactions_of
+from voile.recommenders.shop import (
+    ITEM,
+    RATING,
+    TIME,
+    USER,
+    Catalogue,
+    Interactions,
+    Labels,
+    interactions_of,
+    split_labels,
+)
 
 GENRE: Final = "genre"
 PERIOD: Final = "period"

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments.lib.recommenders.measuring import Split, per_user_holdout, ranks
 from voile.core.errors import InvalidInput
-from voile.recommenders.interactions import Interactions
-from voile.recommenders.measuring import Split, per_user_holdout, ranks
+from voile.recommenders.shop import Interactions
 
 
 def leave_last_out(interactions: Interactions) -> Split:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.denoising import Matrix, ease
-from voile.recommenders.interactions import Interactions
-from voile.recommenders.models import LinearRecommender, PopularityRecommender
+from voile.recommenders.models import LinearRecommender, PopularityRecommender, ease
+from voile.recommenders.moments import Matrix
+from voile.recommenders.shop import Catalogue, Interactions
 
 
 def exact_popularity(interactions: Interactions) -> PopularityRecommender:

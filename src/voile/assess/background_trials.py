@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.assess.assessment import Arrangement
 from voile.assess.betting import Floats
 from voile.assess.invented import InventedGame, corners
-from voile.assess.release_canary import AT_ONCE, ReleaseCanary, all_of
-from voile.assess.release_kind import pair
-from voile.assess.trial import Arrangement
+from voile.assess.release_canary import AT_ONCE, ReleaseCanary, all_of, pair
 from voile.attribution.players import Players
 from voile.core.guarantee import Relation
 from voile.core.schema import Rows, Schema

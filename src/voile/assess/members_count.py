@@ -13,16 +13,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.atomic_file import replace_file
 from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee, Relation, RowPart
 from voile.core.input_file import damaged
+from voile.evaluation import measures
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.privacy.events import PureDp
 from voile.privacy.mechanisms import DiscreteLaplace
@@ -33,6 +37,52 @@ from voile.release.contract import Codec, ReleaseIdentity
 from voile.release.origin import origins_v1
 from voile.release.silence import silenced
 from voile.training import TargetLoss
+
+# --- What an attack has found, and about whom: provenance is a type -------------------------------
+# A finding on members of a protected data set is data about them: it is a class of its own, which
+# prints nothing, has no way into a report, a log or a program's output, and is written to one
+# folder only.
+
+
+NOT_FOR_RELEASE: Final = "evaluation-not-for-release"
+
+
+@dataclass(frozen=True)
+class MembersFinding:
+    """What an attack has found about members of a protected data set.
+
+    Args:
+        attack: what was attempted.
+        dataset: whose members.
+        figures: never printed, logged or shown; see `write`.
+    """
+
+    attack: str
+    dataset: str
+    figures: Mapping[str, float] = field(repr=False)
+
+    @staticmethod
+    def check_place(run: Path) -> Path:
+        """Where it is written; refused if that is no folder of its own, or leads elsewhere."""
+        folder = run / NOT_FOR_RELEASE
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise Refused(
+                f"{folder}: findings on members go into this folder and nowhere else, and it is a "
+                "link or a file; move it away"
+            )
+        return folder
+
+    def write(self, run: Path) -> Path:
+        """To the folder of what must not be released, inside the folder of a run; for its owner."""
+        folder = self.check_place(run)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        content = {"attack": self.attack, "dataset": self.dataset, "figures": dict(self.figures)}
+        path = folder / f"{self.attack.replace(' ', '-')}.json"
+        return replace_file(path, (json.dumps(content, indent=2) + "\n").encode(), mode=0o600)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a finding on members is written with `write`, and in no other way")
+
 
 # --- Was a row used in training? By losses -------------------------------------------------------
 
@@ -50,14 +100,8 @@ def losses(model: NetworkModel, records: TableRecords) -> Floats:
 
 def area_under_curve(members: Floats, others: Floats) -> float:
     """The chance that a member's score lies above somebody else's; equal ones count one half."""
-    both = np.concatenate([members, others])
-    order = both.argsort(kind="stable")
-    ranks = np.empty(len(both))
-    _, place, counts = np.unique(both[order], return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    ranks[order] = ((ends - counts + 1 + ends) / 2)[place]
-    above = ranks[: len(members)].sum() - len(members) * (len(members) + 1) / 2
-    return float(above / (len(members) * len(others)))
+    both = np.concatenate([members, others])[:, np.newaxis]
+    return measures.area_under_curve(both, np.repeat([0, 1], [len(members), len(others)]))
 
 
 def advantage_of(members: Floats, others: Floats) -> dict[str, float]:

@@ -11,16 +11,13 @@ from typing import Final
 
 from voile.assess import (
     background_trials,
+    explanation_trials,
     figure_trials,
-    history_trials,
-    population_trials,
-    row_trials,
-    statistics_trials,
     user_trials,
 )
+from voile.assess.assessment import Arrangement, AuditTrial
 from voile.assess.claims import group_size
-from voile.assess.release_kind import ReleaseKind
-from voile.assess.trial import Arrangement, AuditTrial
+from voile.assess.release_canary import ReleaseKind
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
 from voile.pipelines.shapley_guided_noise import ChargedRate
@@ -29,8 +26,6 @@ from voile.recommenders import (
     LabelImportance,
     NoisyProfileOfUser,
     PrivateGram,
-    PrivateLiking,
-    PrivateNetwork,
     PrivatePopularity,
     TopLabelsOfUser,
 )
@@ -47,28 +42,26 @@ from voile.release import (
 )
 from voile.release.charged import ChargedRelease
 
-_SOME: Final = population_trials.MOST_TOGETHER
+_SOME: Final = explanation_trials.MOST_TOGETHER
 KINDS: Final = (
     ReleaseKind(PrivateInteractions, background_trials.interactions, _SOME),
     ReleaseKind(PrivateBackgroundShapley, background_trials.background, _SOME),
-    ReleaseKind(PrivateGlobalImportance, population_trials.importance, _SOME),
-    ReleaseKind(PrivateTopFeatures, population_trials.top_features, _SOME),
-    ReleaseKind(PrivateHistograms, population_trials.histograms, _SOME),
-    ReleaseKind(PrivateClusters, population_trials.clusters, _SOME),
-    ReleaseKind(ClippedRelease, row_trials.clipped, 1),
-    ReleaseKind(TopFeaturesOfRow, row_trials.names_of_row, 1),
-    ReleaseKind(NoisyValues, row_trials.noisy_values, _SOME),
+    ReleaseKind(PrivateGlobalImportance, explanation_trials.importance, _SOME),
+    ReleaseKind(PrivateTopFeatures, explanation_trials.top_features, _SOME),
+    ReleaseKind(PrivateHistograms, explanation_trials.histograms, _SOME),
+    ReleaseKind(PrivateClusters, explanation_trials.clusters, _SOME),
+    ReleaseKind(ClippedRelease, explanation_trials.clipped, 1),
+    ReleaseKind(TopFeaturesOfRow, explanation_trials.names_of_row, 1),
+    ReleaseKind(NoisyValues, explanation_trials.noisy_values, _SOME),
     ReleaseKind(TopLabelsOfUser, user_trials.top_labels, 1),
     ReleaseKind(NoisyProfileOfUser, user_trials.noisy_profile, 1),
     ReleaseKind(LabelImportance, user_trials.label_importance, _SOME),
-    ReleaseKind(PrivateLiking, user_trials.liking, _SOME),
     ReleaseKind(PrivatePopularity, user_trials.moments, _SOME, user_trials.at_half_noise),
     ReleaseKind(PrivateGram, user_trials.moments, _SOME, user_trials.at_half_noise),
     *(
-        ReleaseKind(kind, statistics_trials.statistics, _SOME, statistics_trials.at_half_noise)
-        for kind in statistics_trials.KINDS
+        ReleaseKind(kind, figure_trials.statistics, _SOME, figure_trials.statistics_at_half_noise)
+        for kind in figure_trials.STATISTICS
     ),
-    ReleaseKind(PrivateNetwork, history_trials.histories, 1, history_trials.at_half_noise),
     ReleaseKind(ChargedRate, figure_trials.rates, _SOME, figure_trials.rate_at_half_noise),
 )
 """All kinds of release that cost anything; of two that fit, the first."""

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.assess.assessment import Arrangement
 from voile.assess.betting import Floats
 from voile.assess.release_canary import ReleaseCanary, all_of
-from voile.assess.trial import Arrangement
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.recommenders import (
     ByLabels,
@@ -28,12 +28,11 @@ from voile.recommenders import (
     MomentsBudget,
     NoisyProfileOfUser,
     PrivateGram,
-    PrivateLiking,
     PrivatePopularity,
     TopLabelsOfUser,
 )
 from voile.recommenders.explaining import RECOMMENDED
-from voile.recommenders.interactions import History
+from voile.recommenders.shop import History
 from voile.release import PUBLIC
 
 # --- The moments of a recommender, audited: users in the sums of an invented shop, or not ------
@@ -207,24 +206,4 @@ def label_importance(release: LabelImportance, together: int) -> tuple[Arrangeme
     return (
         ReleaseCanary("as many others", of(CanaryHistory((0,))), of(other)),
         ReleaseCanary("as many others, all labels", of(everything), of(other)),
-    )
-
-
-def liking(release: PrivateLiking, together: int) -> tuple[Arrangement, ...]:
-    """Users who rate one item as high as can be, against as low as can be or not at all."""
-    items = tuple(f"item {place}" for place in range(4))
-    catalogue, (lower, upper) = Catalogue("invented", items, {}), release.bounds
-    is_replaced = release.protected.relation is Relation.REPLACE_ONE
-    beyond = upper - lower
-    other = CanaryHistory((0,), lower - beyond) if is_replaced else CanaryHistory(())
-
-    def of(touched: CanaryHistory) -> Callable[[int], Floats]:
-        people = shop_of(catalogue, 2 * together, touched, together)
-        made: Any = replace(release, interactions=people)
-        return lambda draws: np.stack([made.draw().values for _ in range(draws)])
-
-    everything = CanaryHistory(tuple(range(len(items))), upper + beyond)
-    return (
-        ReleaseCanary("as many others", of(CanaryHistory((0,), upper + beyond)), of(other)),
-        ReleaseCanary("as many others, all items", of(everything), of(other)),
     )

@@ -9,7 +9,7 @@ Choose a method:
     errors, and an effort in `Evaluations` or up to a `Tolerance`; `shapley_explainer` decides
     (`is_exact`);
     trees: `TreeShapley`;
-    networks: `IntegratedGradients` (with a quadrature `Rule`), `Gradient`;
+    networks: `IntegratedGradients`, `Gradient`;
     a local linear model: `Lime`;
     a surrogate that answers for coalitions itself: `SurrogateShapley`;
     any of them by its name: `explainer_by` (a `Method`);
@@ -21,33 +21,19 @@ Make it faster, or hide how long it takes:
 """
 
 from voile.attribution.choosing import explainer_by, is_exact, shapley_explainer
-from voile.attribution.exact import (
-    MOST_PLAYERS,
-    ExactShapley,
-    ShapleyInteractions,
-    SurrogateShapley,
-)
-from voile.attribution.fastshap import (
-    FastShap,
-    Surrogate,
-    distil,
-    train_explainer,
-    train_surrogate,
-)
-from voile.attribution.gradients import Gradient, IntegratedGradients, Rule
+from voile.attribution.exact import ExactShapley, ShapleyInteractions, SurrogateShapley
+from voile.attribution.fastshap import FastShap, Surrogate, distil
+from voile.attribution.gradients import Gradient, IntegratedGradients
 from voile.attribution.kernel import KernelShapley
 from voile.attribution.lime import Lime
 from voile.attribution.permutation import PermutationShapley
 from voile.attribution.players import Groups
-from voile.attribution.progress import progress_line
-from voile.attribution.sampling import Effort, Evaluations, Tolerance
-from voile.attribution.settings import CONSTANT_WORK, Progress, ShortCuts, Speed
+from voile.attribution.sampling import Evaluations, Tolerance
+from voile.attribution.settings import CONSTANT_WORK, ShortCuts, Speed, progress_line
 from voile.attribution.trees import TreeShapley
 
 __all__ = [
     "CONSTANT_WORK",
-    "MOST_PLAYERS",
-    "Effort",
     "Evaluations",
     "ExactShapley",
     "FastShap",
@@ -57,8 +43,6 @@ __all__ = [
     "KernelShapley",
     "Lime",
     "PermutationShapley",
-    "Progress",
-    "Rule",
     "ShapleyInteractions",
     "ShortCuts",
     "Speed",
@@ -71,6 +55,4 @@ __all__ = [
     "is_exact",
     "progress_line",
     "shapley_explainer",
-    "train_explainer",
-    "train_surrogate",
 ]

@@ -9,11 +9,16 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.coalitions import interaction_share, members, shapley_share
-from voile.attribution.explainer import GameExplainer
-from voile.attribution.game import Game, output_names
+from voile.attribution.coalitions import (
+    LOW_PLAYERS,
+    Block,
+    blocks,
+    interaction_share,
+    members,
+    shapley_share,
+)
+from voile.attribution.game import Game, GameExplainer, output_names
 from voile.attribution.inputs import Columns
-from voile.attribution.pairs import LOW_PLAYERS, Block, blocks
 from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -80,12 +85,8 @@ class SurrogateShapley:
     tag: ClassVar[str] = "surrogate-shapley"
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
-        columns = Columns.known(
-            given=self.feature_names,
-            schema=self.schema,
-            model_names=self.surrogate.feature_names,
-            model_width=None,
-            example=X,
+        columns = Columns.from_model(
+            self.surrogate, given=self.feature_names, schema=self.schema, example=X
         )
         rows = columns.read(X, "X")
         names = columns.settled(X, rows).names or ()

@@ -9,7 +9,7 @@ Shapley values: everything in this package works on (row, background row) pairs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ from voile.attribution.settings import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import or_numbered
-from voile.core.row_note import Note
+from voile.core.row_note import KnownNote, Note
 from voile.core.schema import Schema
 from voile.models import Model, Outputs, Rows, wrap
 
@@ -44,34 +44,6 @@ class Game:
     background: Rows
     players: Players
     speed: Speed
-
-    @classmethod
-    def from_model(
-        cls,
-        model: Any,
-        background: Any,
-        *,
-        groups: Groups | None,
-        schema: Schema | None,
-        feature_names: Sequence[str] | None,
-        speed: Speed,
-    ) -> Game:
-        """Check everything that can be checked before a row is explained."""
-        if background is None:
-            raise InvalidInput("this method needs background rows: pass some rows of typical data")
-        wrapped = model if _is_model(model) else wrap(model)
-        columns = Columns.known(
-            given=feature_names,
-            schema=schema,
-            model_names=wrapped.feature_names,
-            model_width=getattr(wrapped, "width", None),
-            example=background,
-        )
-        rows = columns.read(background, "the background")
-        named = columns.settled(background, rows)
-        # While nobody has named the features, the explained DataFrame may still do so.
-        players = Players.from_groups(named.names or (), groups)
-        return cls(wrapped, columns if groups is None else named, rows, players, speed)
 
     def read(self, given: Any) -> tuple[Rows, Game]:
         """Rows to explain, and this game with the names they brought along."""
@@ -144,7 +116,88 @@ def output_names(model: Any, count: int) -> tuple[str, ...]:
     return or_numbered(model.output_names, "output", count)
 
 
-def _is_model(candidate: Any) -> bool:
-    return (
-        isinstance(candidate, Model) and hasattr(candidate, "outputs") and not callable(candidate)
-    )
+def as_model(given: Any) -> Model:
+    """A model as it is; anything else wrapped."""
+    return given if isinstance(given, Model) and not callable(given) else wrap(given)
+
+
+# --- What explainers have in common: how rows are read, and the game that coalitions play ---------
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ExplainerSettings:
+    """What every explainer of a model can be told.
+
+    Args:
+        groups: features that act together as one player; where there are no players, features whose
+            attributions are added up.
+        schema: reads DataFrames of raw values and category names.
+        feature_names: one per column, where neither data nor model know them.
+        speed: batch size, short cuts, progress; changes no value.
+    """
+
+    groups: Groups | None = None
+    schema: Schema | None = None
+    feature_names: Sequence[str] | None = None
+    speed: Speed = field(default_factory=Speed)
+
+    def columns_of(self, model: Model, example: Any) -> Columns:
+        """Which features rows must have, as far as model and an example of rows tell."""
+        return Columns.from_model(
+            model, given=self.feature_names, schema=self.schema, example=example
+        )
+
+    def summed(
+        self,
+        rows: Rows,
+        names: tuple[str, ...],
+        values: NDArray[np.float64],
+        base: NDArray[np.float64],
+        outputs: tuple[str, ...],
+        notes: tuple[Note, ...] = (),
+    ) -> Explanation:
+        """Attributions of features, added up where groups of them are asked for."""
+        players = Players.from_groups(names, self.groups)
+        return Explanation(
+            values=players.summed(values),
+            base_values=base,
+            feature_names=players.names,
+            output_names=outputs,
+            data=rows if players.single else None,
+            notes=notes if players.single else (*notes, KnownNote.SUMMED),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GameExplainer(ExplainerSettings):
+    """An explainer by coalitions: absent players take their values from background rows.
+
+    Args (in addition to those of `ExplainerSettings`):
+        model: anything that `voile.models.wrap` takes.
+        background: the rows that absent players take their values from.
+    """
+
+    model: Any
+    background: Any
+    game: Game = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        game = self._game()
+        self.check_players(game.players.count)
+        object.__setattr__(self, "game", game)
+
+    def check_players(self, players: int) -> None:
+        """Raise `InvalidInput` if the method does not offer so many."""
+
+    def _game(self) -> Game:
+        """Check everything that can be checked before a row is explained."""
+        if self.background is None:
+            raise InvalidInput("this method needs background rows: pass some rows of typical data")
+        model = as_model(self.model)
+        columns = self.columns_of(model, self.background)
+        rows = columns.read(self.background, "the background")
+        named = columns.settled(self.background, rows)
+        # While nobody has named the features, the explained DataFrame may still do so.
+        players = Players.from_groups(named.names or (), self.groups)
+        known = columns if self.groups is None else named
+        return Game(model, known, rows, players, self.speed)

@@ -3,68 +3,71 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field
-from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.explainer import ExplainerSettings
-from voile.attribution.game import output_names
+from voile.attribution.game import ExplainerSettings, output_names
 from voile.attribution.inputs import Columns
-from voile.attribution.players import Groups, Players
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.row_note import KnownNote
 from voile.models import DifferentiableModel, Outputs, Rows, wrap
 
-# --- integration over [0, 1] ----------------------------------------------------------------------
-
-
-class Rule(StrEnum):
-    """How points and weights of an integral over a path are chosen.
-
-    >>> points, weights = points_and_weights(Rule.TRAPEZOID, 3)
-    >>> points.tolist(), weights.tolist()
-    ([0.0, 0.5, 1.0], [0.25, 0.5, 0.25])
-    """
-
-    GAUSS_LEGENDRE = "gauss-legendre"
-    TRAPEZOID = "trapezoid"
-    MIDDLE = "middle"
-    LEFT = "left"
-    RIGHT = "right"
-
 
 @lru_cache(maxsize=64)
-def points_and_weights(rule: Rule, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Points in [0, 1] and weights that add up to 1, shape (steps,) each."""
-    fewest = 2 if rule is Rule.TRAPEZOID else 1
-    if steps < fewest:
-        raise InvalidInput(f"the rule {rule.value!r} needs at least {fewest} steps, found {steps}")
-    even = np.full(steps, 1 / steps)
-    match rule:
-        case Rule.GAUSS_LEGENDRE:
-            points, weights = np.polynomial.legendre.leggauss(steps)
-            return (1 + points) / 2, weights / 2
-        case Rule.TRAPEZOID:
-            weights = np.full(steps, 1 / (steps - 1))
-            weights[[0, -1]] /= 2
-            return np.linspace(0, 1, steps), weights
-        case Rule.MIDDLE:
-            return (np.arange(steps) + 0.5) / steps, even
-        case Rule.LEFT:
-            return np.arange(steps) / steps, even
-        case Rule.RIGHT:
-            return np.arange(1, steps + 1) / steps, even
-
-
-# --- attributions ---------------------------------------------------------------------------------
+def points_and_weights(steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Points in [0, 1] and weights that add up to 1 (Gauss and Legendre), shape (steps,) each."""
+    if steps < 1:
+        raise InvalidInput(f"integrated gradients need at least 1 step, found {steps}")
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    return (1 + points) / 2, weights / 2
 
 
 @dataclass(frozen=True, eq=False)
-class IntegratedGradients(ExplainerSettings):
+class _GradientExplainer(ExplainerSettings):
+    """What both methods need: a model with gradients, and its columns."""
+
+    model: Any
+    wrapped: DifferentiableModel = field(init=False, repr=False)
+    columns: Columns = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        given = isinstance(self.model, DifferentiableModel)
+        wrapped: Any = self.model if given else wrap(self.model)
+        if not wrapped.has_gradient:
+            raise InvalidInput(
+                "this method needs gradients: wrap a torch module, pass `gradient=` to `wrap`, or "
+                "use a method without them (ExactShapley, KernelShapley, PermutationShapley)"
+            )
+        object.__setattr__(self, "wrapped", wrapped)
+        object.__setattr__(self, "columns", self.columns_of(wrapped, self.example))
+
+    @property
+    def example(self) -> Any:
+        """Rows that may name the features."""
+        return None
+
+    def read(self, given: Any) -> tuple[Rows, tuple[str, ...]]:
+        rows = self.columns.read(given, "X")
+        return rows, self.columns.settled(given, rows).names or ()
+
+    def explanation(
+        self,
+        rows: Rows,
+        names: tuple[str, ...],
+        values: NDArray[np.float64],
+        base: NDArray[np.float64],
+        notes: tuple[str, ...] = (),
+    ) -> Explanation:
+        outputs = output_names(self.wrapped, values.shape[2])
+        return self.summed(rows, names, values, base, outputs, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegratedGradients(_GradientExplainer):
     """The gradient, averaged along the straight path from a baseline, times the distance.
 
     Attributions add up to f(x) − f(baseline), up to the error of the quadrature. All steps of a row
@@ -74,8 +77,7 @@ class IntegratedGradients(ExplainerSettings):
         model: a torch module, or anything with `gradient=` given to `voile.models.wrap`.
         baseline: the row to start from, shape (d,), or several rows, over which attributions are
             averaged; without one, the null row of the schema, or else zeros.
-        steps: points of the path.
-        rule: how they are placed and weighted.
+        steps: points of the path, as Gauss and Legendre place and weigh them.
 
     >>> squares = wrap(lambda x: (x**2).sum(axis=1), gradient=lambda x, output: 2 * x)
     >>> found = IntegratedGradients(squares, [0.0, 0.0], feature_names=("a", "b"))([[3.0, 2.0]])
@@ -83,23 +85,22 @@ class IntegratedGradients(ExplainerSettings):
     [9.0, 4.0]
     """
 
-    model: Any
     baseline: Any = None
     _: KW_ONLY
     steps: int = 50
-    rule: Rule = Rule.GAUSS_LEGENDRE
-    inner: _Differentiable = field(init=False, repr=False)
     title: ClassVar[str] = "integrated gradient"
     tag: ClassVar[str] = "integrated-gradients"
 
     def __post_init__(self) -> None:
-        points_and_weights(self.rule, self.steps)
-        object.__setattr__(
-            self, "inner", _Differentiable.from_model(self.model, self, self.baseline)
-        )
+        points_and_weights(self.steps)
+        super().__post_init__()
+
+    @property
+    def example(self) -> Any:
+        return self.baseline
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
-        rows, names = self.inner.read(X)
+        rows, names = self.read(X)
         starts, base = self._starts(rows.shape[1])
         outputs = len(base)
         values = np.empty((*rows.shape, outputs))
@@ -109,13 +110,13 @@ class IntegratedGradients(ExplainerSettings):
             for output in range(outputs):
                 values[first : first + together, :, output] = self._along(part, starts, output)
             self.speed.report(min(first + together, len(rows)), len(rows))
-        return self.inner.explanation(rows, names, values, base)
+        return self.explanation(rows, names, values, base)
 
     def _along(self, rows: Rows, starts: Rows, output: int) -> NDArray[np.float64]:
-        points, weights = points_and_weights(self.rule, self.steps)
+        points, weights = points_and_weights(self.steps)
         way = rows - starts[:, np.newaxis]  # (starts, rows, features)
         path = starts[:, np.newaxis] + points[:, np.newaxis, np.newaxis, np.newaxis] * way
-        found = self.inner.model.gradient(path.reshape(-1, rows.shape[1]), output)
+        found = self.wrapped.gradient(path.reshape(-1, rows.shape[1]), output)
         mean = (weights @ found.reshape(self.steps, -1)).reshape(way.shape)
         apart = mean * way
         together: NDArray[np.float64] = apart[0] if len(starts) == 1 else apart.mean(axis=0)
@@ -127,7 +128,7 @@ class IntegratedGradients(ExplainerSettings):
             return None if self.schema is None else self.schema.null_row[np.newaxis]
         one = not hasattr(self.baseline, "keys") and np.ndim(self.baseline) == 1
         given = np.asarray(self.baseline)[np.newaxis] if one else self.baseline
-        return self.inner.columns.read(given, "the baseline")
+        return self.columns.read(given, "the baseline")
 
     @cached_property
     def _known(self) -> dict[int, tuple[Rows, Outputs]]:
@@ -141,12 +142,12 @@ class IntegratedGradients(ExplainerSettings):
                 raise InvalidInput(
                     f"the baseline must have {width} features, found {starts.shape[1]}"
                 )
-            self._known[width] = starts, self.inner.model.predict(starts.copy()).mean(axis=0)
+            self._known[width] = starts, self.wrapped.predict(starts.copy()).mean(axis=0)
         return self._known[width]
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient(ExplainerSettings):
+class Gradient(_GradientExplainer):
     """The gradient at the row itself, or with `times_input` multiplied by the row's values.
 
     Says how the output would change with a small change of each feature; the values do not add up
@@ -161,89 +162,24 @@ class Gradient(ExplainerSettings):
     [6.0, 4.0]
     """
 
-    model: Any
     _: KW_ONLY
     times_input: bool = False
-    inner: _Differentiable = field(init=False, repr=False)
     title: ClassVar[str] = "gradient"
     tag: ClassVar[str] = "gradient"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", _Differentiable.from_model(self.model, self))
-
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
-        rows, names = self.inner.read(X)
+        rows, names = self.read(X)
         size = self.speed.batch_rows
         parts, base = [], []
         for first in range(0, len(rows), size):
             part = rows[first : first + size]
-            base.append(self.inner.model.predict(part.copy()))
-            slopes = [self.inner.model.gradient(part, k) for k in range(base[0].shape[1])]
+            base.append(self.wrapped.predict(part.copy()))
+            slopes = [self.wrapped.gradient(part, k) for k in range(base[0].shape[1])]
             parts.append(np.stack(slopes, axis=2))
             self.speed.report(min(first + size, len(rows)), len(rows))
         values = np.concatenate(parts)
         if self.times_input:
             values = values * rows[:, :, np.newaxis]
-        return self.inner.explanation(
+        return self.explanation(
             rows, names, values, np.concatenate(base), notes=(KnownNote.NOT_ADDITIVE,)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Differentiable:
-    """What both methods need: a model with gradients, and its columns."""
-
-    model: DifferentiableModel
-    columns: Columns
-    groups: Groups | None
-
-    @classmethod
-    def from_model(
-        cls, model: Any, settings: ExplainerSettings, example: Any = None
-    ) -> _Differentiable:
-        given = isinstance(model, DifferentiableModel)
-        wrapped: Any = model if given else wrap(model)
-        if not wrapped.has_gradient:
-            raise InvalidInput(
-                "this method needs gradients: wrap a torch module, pass `gradient=` to `wrap`, or "
-                "use a method without them (ExactShapley, KernelShapley, PermutationShapley)"
-            )
-        columns = Columns.known(
-            given=settings.feature_names,
-            schema=settings.schema,
-            model_names=wrapped.feature_names,
-            model_width=getattr(wrapped, "width", None),
-            example=example,
-        )
-        return cls(wrapped, columns, settings.groups)
-
-    def read(self, given: Any) -> tuple[Rows, tuple[str, ...]]:
-        rows = self.columns.read(given, "X")
-        return rows, self.columns.settled(given, rows).names or ()
-
-    def _players(self, names: tuple[str, ...]) -> Players:
-        if names not in self._known_players:
-            self._known_players[names] = Players.from_groups(names, self.groups)
-        return self._known_players[names]
-
-    @cached_property
-    def _known_players(self) -> dict[tuple[str, ...], Players]:
-        return {}
-
-    def explanation(
-        self,
-        rows: Rows,
-        names: tuple[str, ...],
-        values: NDArray[np.float64],
-        base: NDArray[np.float64],
-        notes: tuple[str, ...] = (),
-    ) -> Explanation:
-        players = self._players(names)
-        return Explanation(
-            values=players.summed(values),
-            base_values=base,
-            feature_names=players.names,
-            output_names=output_names(self.model, values.shape[2]),
-            data=rows if players.single else None,
-            notes=notes if players.single else (*notes, KnownNote.SUMMED),
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema, is_table
-from voile.models import Rows
+from voile.models import CoalitionModel, Model, Rows
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class Columns:
     schema: Schema | None = None
 
     @classmethod
-    def known(
+    def from_model(
         cls,
+        model: Model | CoalitionModel,
         *,
         given: Sequence[str] | None,
         schema: Schema | None,
-        model_names: tuple[str, ...] | None,
-        model_width: int | None,
         example: Any = None,
     ) -> Columns:
         """From the best source there is: the caller, the schema, the data, the model."""
+        model_names, model_width = model.feature_names, getattr(model, "width", None)
         names: tuple[str, ...] | None
         if given is not None:
             names = _distinct(given)

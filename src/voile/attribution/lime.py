@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.explainer import GameExplainer
-from voile.attribution.game import Game
+from voile.attribution.game import Game, GameExplainer
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.row_note import KnownNote

@@ -7,15 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from voile.attribution.explainer import ExplainerSettings
-from voile.attribution.game import output_names
+from voile.attribution.game import ExplainerSettings
 from voile.attribution.inputs import Columns
-from voile.attribution.players import Players
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
+from voile.core.explanation_checks import or_numbered
 from voile.core.optional import optional
-from voile.core.row_note import KnownNote
-from voile.models import Model, Outputs, Rows, wrap
+from voile.models import Model, Rows, wrap
 
 PATH_DEPENDENT = "absent features follow the paths of the training rows (tree-path-dependent)"
 
@@ -51,13 +49,7 @@ class TreeShapley(ExplainerSettings):
     def __post_init__(self) -> None:
         shap = optional("shap", extra="explain")
         wrapped = wrap(self.model)
-        columns = Columns.known(
-            given=self.feature_names,
-            schema=self.schema,
-            model_names=wrapped.feature_names,
-            model_width=wrapped.width,
-            example=self.background,
-        )
+        columns = self.columns_of(wrapped, self.background)
         rows = None
         if self.background is not None:
             rows = columns.read(self.background, "the background")
@@ -69,7 +61,6 @@ class TreeShapley(ExplainerSettings):
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.columns.read(X, "X")
         names = self.columns.settled(X, rows).names or ()
-        players = Players.from_groups(names, self.groups)
         size = self.speed.batch_rows
         parts = []
         for first in range(0, len(rows), size):
@@ -80,29 +71,10 @@ class TreeShapley(ExplainerSettings):
         base = np.atleast_1d(np.asarray(self.explainer.expected_value, dtype=np.float64))
         notes = () if self.background is not None else (PATH_DEPENDENT,)
         known = self.wrapped.output_names
-        named = (
-            output_names(self.wrapped, values.shape[2])
-            if _fits(known, values)
-            else (output_names(_Nameless(), values.shape[2]))
-        )
-        return Explanation(
-            values=players.summed(values),
-            base_values=base,
-            feature_names=players.names,
-            output_names=named,
-            data=rows if players.single else None,
-            notes=notes if players.single else (*notes, KnownNote.SUMMED),
-        )
-
-
-@dataclass(frozen=True)
-class _Nameless:
-    output_names: None = None
-
-
-def _fits(names: tuple[str, ...] | None, values: Outputs) -> bool:
-    """Boosting for two classes has one score: the names of the classes are not its name."""
-    return names is None or len(names) == values.shape[2]
+        # Boosting for two classes has one score: the names of the classes are not its name.
+        fitting = known if known is None or len(known) == values.shape[2] else None
+        outputs = or_numbered(fitting, "output", values.shape[2])
+        return self.summed(rows, names, values, base, outputs, notes)
 
 
 def _explainer(shap: Any, source: Any, background: Rows | None) -> Any:

@@ -3,32 +3,28 @@
 - are two sets of explanations alike? `cosine_similarity`, `r_squared`
 - does a model imitate another? `fidelity`
 - does one party differ from the others? `divergence_score` (NSDS), `jensen_shannon`
-- is a ranked list good? `ndcg`, `recall`
 - are predictions good, and compared with what? `judge_classes`,
   `judge_numbers`, `is_constant`, `spread_of`, `log_losses`, `brier_scores`
 
 They are computed from exact data: on protected rows their results are for the custodian only.
 """
 
-from voile.evaluation.agreement import (
+from voile.evaluation.measures import (
+    ClassJudgement,
+    PredictionQuality,
+    brier_scores,
     cosine_similarity,
     divergence_score,
     fidelity,
     importance_shares,
-    jensen_shannon,
-    r_squared,
-)
-from voile.evaluation.predictions import (
-    ClassJudgement,
-    PredictionQuality,
-    brier_scores,
     is_constant,
+    jensen_shannon,
     judge_classes,
     judge_numbers,
     log_losses,
+    r_squared,
     spread_of,
 )
-from voile.evaluation.ranking import ndcg, recall
 
 __all__ = [
     "ClassJudgement",
@@ -43,8 +39,6 @@ __all__ = [
     "judge_classes",
     "judge_numbers",
     "log_losses",
-    "ndcg",
     "r_squared",
-    "recall",
     "spread_of",
 ]

@@ -26,10 +26,19 @@ Write an adapter of your own:
 from voile.models.digests import digest_of
 from voile.models.loading import load_file, load_model, names_model, names_object
 from voile.models.outputs import Box, DeclaredOutputs, Outputs, Simplex, Unbounded
-from voile.models.protocol import CoalitionModel, DifferentiableModel, Model, Presence, Rows
-from voile.models.row_wise import RowWise, known_model, row_wise
-from voile.models.wrapped import Diagnostics, WrappedModel
-from voile.models.wrapping import PredictionComparison, compare_predictions, wrap
+from voile.models.wrapped import (
+    CoalitionModel,
+    Diagnostics,
+    DifferentiableModel,
+    Model,
+    Presence,
+    Rows,
+    RowWise,
+    WrappedModel,
+    known_model,
+    row_wise,
+)
+from voile.models.wrapping import compare_predictions, wrap
 
 __all__ = [
     "Box",
@@ -39,7 +48,6 @@ __all__ = [
     "DifferentiableModel",
     "Model",
     "Outputs",
-    "PredictionComparison",
     "Presence",
     "RowWise",
     "Rows",

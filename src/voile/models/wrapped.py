@@ -5,17 +5,78 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import cached_property
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
-from voile.models.inspection.operators import is_of
+from voile.models.inspection import is_of
 from voile.models.outputs import DeclaredOutputs, Outputs, Unbounded
-from voile.models.protocol import Rows
+
+# --- What the rest of voile knows about a model, whatever made it ---------------------------------
+
+
+Rows: TypeAlias = NDArray[np.float64]
+"""Shape (n, d): n inputs of d features."""
+
+Presence: TypeAlias = NDArray[np.bool_]
+"""Shape (n, d): which features of each row are in the coalition."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Batched predictions with a declared output set and an identity."""
+
+    @property
+    def output_names(self) -> tuple[str, ...] | None:
+        """One name per output; None where the model has none (then they are numbered)."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The columns the model was fitted on, in order, where it knows them."""
+
+    @property
+    def outputs(self) -> DeclaredOutputs:
+        """Where outputs lie."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) of everything that determines the predictions."""
+
+    def predict(self, rows: Rows) -> Outputs:
+        """Outputs of shape (n, outputs): finite, and inside the declared set."""
+
+
+@runtime_checkable
+class DifferentiableModel(Model, Protocol):
+    """A model that can also say how its outputs change with its inputs."""
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether `gradient` can be called."""
+
+    def gradient(self, rows: Rows, output: int) -> Rows:
+        """The derivative of one output with respect to each feature, shape (n, d)."""
+
+
+@runtime_checkable
+class CoalitionModel(Protocol):
+    """A surrogate that answers for rows of which only some features are present."""
+
+    @property
+    def output_names(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+
+    def predict_present(self, rows: Rows, present: Presence) -> Outputs:
+        """Outputs of shape (n, outputs) that do not depend on the features that are absent."""
+
 
 Forward: TypeAlias = Callable[[Rows], Any]
 """Rows (n, d) to anything that numpy reads as (n, outputs) or (n,)."""
@@ -110,7 +171,7 @@ class WrappedModel:
         source: what was wrapped, for methods that need it itself.
         total: outputs that are not finite become the centre of the output set instead of an error.
         treats_rows_independently: somebody declares that no row of a batch has a part in another's
-            answer; see `voile.models.row_wise`.
+            answer; see `row_wise`.
     """
 
     forward: Forward
@@ -220,3 +281,41 @@ class WrappedModel:
     def made_total(self) -> WrappedModel:
         """The same model without errors about values: gaps become the centre of the output set."""
         return replace(self, total=True)
+
+
+# --- Does a model treat the rows of a batch one by one? -------------------------------------------
+# A guarantee about one of m rows says that it moves only its own share of a mean. That is false of
+# a model whose answer for one row depends on the others in the batch: a maximum over the batch, or
+# its mean and variance, hand one row's value to all. Whether a model does so cannot be found out
+# by trying. So it is either *known* from what it is made of, from lists of exact types whose
+# settings are looked at (`voile.models.inspection`); or *declared* by whoever wraps it, which
+# guarantees name among their assumptions; or neither, and then nobody hands it two protected rows
+# in one call.
+#
+# Matrix products round differently in another place of a batch, and a step behind one (a label, a
+# tree) makes a jump of that. So known means steady as well: a row's place changes its answer by
+# the rounding of double precision alone, far below the slack in sensitivities (docs/decisions/row-
+# wise-models.md). Networks in single precision are asked in double.
+
+
+class RowWise(StrEnum):
+    """Why a model is taken to treat the rows of a batch one by one."""
+
+    KNOWN = "known from what the model is made of"
+    DECLARED = "declared by whoever wrapped the model"
+
+
+def row_wise(model: Model) -> RowWise | None:
+    """Why rows may be handed to `model` together; None: there is no reason to think so."""
+    if known_model(model) is not None:
+        return RowWise.KNOWN
+    declared = type(model) is WrappedModel and model.treats_rows_independently
+    return RowWise.DECLARED if declared else None
+
+
+def known_model(model: Model) -> WrappedModel | None:
+    """The model to hand rows to together, if it is known: itself, or it in double precision."""
+    if type(model) is not WrappedModel:
+        return None
+    forward = steady(model.forward)
+    return None if forward is None else replace(model, forward=forward)

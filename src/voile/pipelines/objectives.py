@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.coalitions import uniform_sizes
 from voile.attribution.fastshap import FastShap, KernelRegression, Surrogate
 from voile.attribution.fastshap.encoding import Encoding
-from voile.attribution.fastshap.imitation import CoalitionLoss
 from voile.attribution.fastshap.objectives import ShapleyLoss, total
+from voile.attribution.fastshap.surrogate import CoalitionLoss
 from voile.attribution.players import Groups, Players
 from voile.core.errors import InvalidInput
 from voile.core.schema import Rows, Schema
@@ -36,7 +37,6 @@ from voile.training import (
     TargetLoss,
     mean_loss,
     perceptron,
-    uniform_sizes,
     with_arrays,
 )
 

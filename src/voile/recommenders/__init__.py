@@ -1,14 +1,13 @@
 """Recommenders whose item side is paid for once; recommending and explaining is free ever after.
 
 Data:
-    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`),
-    `per_user_holdout`.
+    a public `Catalogue` (`read_catalogue`), protected `Interactions` (`read_interactions`).
 
 Learn the item side with user-level privacy:
     `MomentsBudget` says by a frozen rule how a budget is spent; `PrivatePopularity` and
     `PrivateGram` are the two releases, `ItemMoments` both of them. `voile.app.recommend`
-    charges them. Of ratings: `PrivateLiking`. By DP-SGD, one record a user: `PrivateNetwork` of an
-    `Autoencoder` or a `CollaborativeFilter`.
+    charges them. By DP-SGD, one record a user: `PrivateNetwork` of an `Autoencoder` or a
+    `CollaborativeFilter`.
 
 Recommend, from a user's own history:
     `recommender_from`, `autoencoder_from` (EASE), `factors_from`.
@@ -18,31 +17,18 @@ Explain:
     any explainer of `voile.attribution` on `score_by_items` (gradients included) or
     `score_by_labels`;
     to others, charged: `TopLabelsOfUser`, `NoisyProfileOfUser`, `LabelImportance`.
-
-Judge:
-    `measure`, `measure_each` under a named protocol: `FullRanking`.
 """
 
 from voile.recommenders.budget import MomentsBudget
-from voile.recommenders.catalogue import Catalogue, catalogue_of, read_catalogue
 from voile.recommenders.explaining import (
     ByItems,
     ByLabels,
     ReasonsByLabels,
+    ReasonsOfNetwork,
     ScoresOnly,
     for_herself,
+    score_by_items,
     score_by_labels,
-    toward_herself,
-)
-from voile.recommenders.interactions import Interactions, interactions_of, read_interactions
-from voile.recommenders.measuring import (
-    FullRanking,
-    RankingProtocol,
-    RankingQuality,
-    Split,
-    measure,
-    measure_each,
-    per_user_holdout,
 )
 from voile.recommenders.models import (
     LinearRecommender,
@@ -60,7 +46,6 @@ from voile.recommenders.moments import (
     PrivatePopularity,
     joint_guarantee,
 )
-from voile.recommenders.network_scores import ReasonsOfNetwork, score_by_items
 from voile.recommenders.networks import (
     Autoencoder,
     CollaborativeFilter,
@@ -70,7 +55,14 @@ from voile.recommenders.networks import (
     network_recommender,
     steps_within,
 )
-from voile.recommenders.ratings import ItemLiking, PrivateLiking
+from voile.recommenders.shop import (
+    Catalogue,
+    Interactions,
+    catalogue_of,
+    interactions_of,
+    read_catalogue,
+    read_interactions,
+)
 from voile.recommenders.third_party import (
     LabelImportance,
     NoisyProfileOfUser,
@@ -84,10 +76,8 @@ __all__ = [
     "ByLabels",
     "Catalogue",
     "CollaborativeFilter",
-    "FullRanking",
     "Interactions",
     "ItemGram",
-    "ItemLiking",
     "ItemMoments",
     "ItemPopularity",
     "LabelImportance",
@@ -97,16 +87,12 @@ __all__ = [
     "NoisyProfileOfUser",
     "PopularityRecommender",
     "PrivateGram",
-    "PrivateLiking",
     "PrivateNetwork",
     "PrivatePopularity",
-    "RankingProtocol",
-    "RankingQuality",
     "ReasonsByLabels",
     "ReasonsOfNetwork",
     "Recommender",
     "ScoresOnly",
-    "Split",
     "TopLabelsOfUser",
     "TrainedNetwork",
     "autoencoder_from",
@@ -115,10 +101,7 @@ __all__ = [
     "for_herself",
     "interactions_of",
     "joint_guarantee",
-    "measure",
-    "measure_each",
     "network_recommender",
-    "per_user_holdout",
     "read_catalogue",
     "read_interactions",
     "recommender_from",
@@ -126,5 +109,4 @@ __all__ = [
     "score_by_items",
     "score_by_labels",
     "steps_within",
-    "toward_herself",
 ]

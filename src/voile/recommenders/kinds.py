@@ -20,7 +20,6 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import Reading
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders.budget import SLACK, MomentsBudget, check_grid
-from voile.recommenders.catalogue import Catalogue
 from voile.recommenders.models import Recommender, factors_from, recommender_from
 from voile.recommenders.moments import ItemMoments, ItemPopularity
 from voile.recommenders.networks import (
@@ -32,6 +31,7 @@ from voile.recommenders.networks import (
     network_recommender,
     steps_within,
 )
+from voile.recommenders.shop import Catalogue
 from voile.release import Origin, trained_privately
 from voile.training.private import PrivateSteps
 

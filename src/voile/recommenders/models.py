@@ -17,10 +17,8 @@ from scipy import sparse
 from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.recommenders.budget import RIDGE
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.denoising import Matrix, ease
-from voile.recommenders.interactions import History
-from voile.recommenders.moments import ItemMoments
+from voile.recommenders.moments import ItemMoments, Matrix
+from voile.recommenders.shop import Catalogue, History
 
 # Weights of a tail item are read off its public features; a ridge for features that few items have.
 _TAIL_RIDGE = 1.0
@@ -166,6 +164,18 @@ def recommender_from(moments: ItemMoments) -> Recommender:
     if moments.gram is None:
         return PopularityRecommender(moments.catalogue, np.maximum(moments.popularity.values, 0.0))
     return autoencoder_from(moments)
+
+
+def ease(gram: Matrix, ridge: float) -> Matrix:
+    """The linear autoencoder without a diagonal, in closed form (Steck 2019).
+
+    B = I − P·diag(P)⁻¹ with P = (G + ridge)⁻¹: the weights with which the rows best predict
+    themselves, if no item may be predicted from itself.
+    """
+    inverse = np.linalg.inv(gram + ridge * np.eye(len(gram)))
+    weights = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0.0)
+    return np.asarray(weights)
 
 
 def _linear(moments: ItemMoments, weights: Matrix) -> LinearRecommender:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Adversary, Guarantee, Protected, RowPart
@@ -26,13 +27,135 @@ from voile.privacy import events
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.recommenders.budget import RIDGE, MomentsBudget, stated_epsilon
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.denoising import Matrix, denoised
-from voile.recommenders.interactions import Interactions
-from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
+from voile.recommenders.shop import Catalogue, Interactions
 from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
 from voile.release.origin import Origin, trained_privately
+
+# --- Users as unit vectors, on a grid on which sums are exact -------------------------------------
+# Every user is a vector without negative entries and at most 1 long: whoever touched much counts
+# no more than whoever touched little. Entries are rounded toward zero to multiples of 2^-b, with b
+# so that a sum over all users of products of two entries is a whole number of at most 2^52 steps:
+# each partial sum is a floating-point number, nothing is lost, and the order does not matter. So
+# two data sets that differ in one user differ by what that user adds, exactly, and parties that
+# add up their parts get what one party would.
+
+
+def grid_bits(users: int) -> int:
+    """Binary digits of an entry: users · 2^(2b) stays within 2^52."""
+    return (52 - math.ceil(math.log2(positive("users", users)))) // 2
+
+
+def unit_rows(matrix: sparse.csr_array, *, bits: int) -> sparse.csr_array:
+    """Every row scaled to length 1 at most, on the grid; an empty row stays empty.
+
+    Entries below 0 and entries that are no numbers count as 0: a record never raises.
+    """
+    rows = sparse.csr_array(matrix, dtype=np.float64, copy=True)
+    largest = np.finfo(np.float64).max
+    rows.data = np.clip(np.nan_to_num(rows.data, nan=0.0, posinf=largest, neginf=0.0), 0.0, None)
+    counts = np.diff(rows.indptr)
+    peaks = np.repeat(_largest_of_rows(rows), counts)
+    # First by the largest entry, which is harmless, so that squares neither vanish nor overflow.
+    rows.data = np.divide(rows.data, peaks, out=np.zeros_like(rows.data), where=peaks > 0)
+    owner = np.repeat(np.arange(rows.shape[0]), counts)
+    squares = np.bincount(owner, weights=rows.data**2, minlength=rows.shape[0])
+    lengths = np.repeat(np.sqrt(squares), counts)
+    rows.data = np.divide(rows.data, lengths, out=np.zeros_like(rows.data), where=lengths > 0)
+    rows.data = np.floor(rows.data * 2.0**bits) / 2.0**bits
+    return rows
+
+
+def _largest_of_rows(rows: sparse.csr_array) -> NDArray[np.float64]:
+    peaks = np.zeros(rows.shape[0])
+    owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    np.maximum.at(peaks, owner, rows.data)
+    return peaks
+
+
+def popularity(rows: sparse.csr_array) -> NDArray[np.float64]:
+    """The sum of all rows."""
+    return np.asarray(rows.sum(axis=0)).reshape(-1)
+
+
+def gram(rows: sparse.csr_array) -> NDArray[np.float64]:
+    """The sum of all products of a row with itself, as what is released: `folded`."""
+    return folded((rows.T @ rows).toarray())
+
+
+def folded(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A symmetric matrix as a vector: entries above the diagonal, then the diagonal over √2.
+
+    Equal noise on all entries of the vector is, unfolded, noise that looks alike from every
+    direction (the Gaussian orthogonal ensemble): what shrinking eigenvalues needs.
+    """
+    above = np.triu_indices(len(matrix), 1)
+    return np.concatenate([matrix[above], np.diag(matrix) / math.sqrt(2)])
+
+
+def unfolded(vector: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """The inverse of `folded`."""
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size, 1)] = vector[: size * (size - 1) // 2]
+    matrix += matrix.T
+    matrix[np.diag_indices(size)] = vector[size * (size - 1) // 2 :] * math.sqrt(2)
+    return matrix
+
+
+# --- What can be got out of noisy moments. All of it is post-processing and costs nothing ---------
+# The noise on an unfolded Gram matrix is a Gaussian orthogonal ensemble of a *known* size: its
+# eigenvalues lie within ±2τ√H. So eigenvalues outside tell of users, those inside of nothing, and
+# how much one outside is to be shrunk is known as well. Then the same once more within few
+# directions, those of popularity times public features, in which noise is smaller: 2τ√r for r of
+# them.
+
+
+Matrix = NDArray[np.float64]
+
+
+def denoised(
+    noisy: Matrix, *, deviation: float, popularity: NDArray[np.float64], features: Matrix
+) -> Matrix:
+    """The Gram matrix as far as it stands out of the noise: symmetric, positive semidefinite.
+
+    Args:
+        noisy: unfolded, shape (H, H).
+        deviation: standard deviation τ of the noise above the diagonal.
+        popularity: of the H items, with its noise.
+        features: public, shape (H, r).
+    """
+    first = shrunk(noisy, deviation)
+    basis = _directions(popularity, features)
+    rest = basis.T @ (noisy - first) @ basis
+    second = basis @ shrunk(rest, deviation) @ basis.T
+    return positive_semidefinite(first + second)
+
+
+def shrunk(noisy: Matrix, deviation: float) -> Matrix:
+    """Eigenvalues λ beyond the edge e = 2τ√n become √(λ² − e²), the others 0.
+
+    That is the best function of the eigenvalues in the Frobenius norm, for few directions in much
+    noise (Donoho and Gavish, and Shabalin and Nobel, for the symmetric case). The true matrix has
+    no negative eigenvalues, so those are noise, however large.
+    """
+    values, vectors = np.linalg.eigh(noisy)
+    edge = 2 * deviation * math.sqrt(len(noisy))
+    kept = np.sqrt(np.maximum(values**2 - edge**2, 0.0)) * (values > 0)
+    return np.asarray((vectors * kept) @ vectors.T)
+
+
+def positive_semidefinite(matrix: Matrix) -> Matrix:
+    """The nearest one in the Frobenius norm."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _directions(popularity: NDArray[np.float64], features: Matrix) -> Matrix:
+    """An orthonormal basis of popularity times features; of all zeros, nothing."""
+    scaled = np.maximum(popularity, 0.0)[:, np.newaxis] * features
+    left, sizes, _ = np.linalg.svd(scaled, full_matrices=False)
+    return np.asarray(left[:, sizes > 1e-8 * max(float(sizes.max()), 1e-300)])
+
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Is told how many values are drawn, out of how many."""

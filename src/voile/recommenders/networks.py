@@ -24,11 +24,16 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import Reading, smallest_noise_of
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.privacy.sensitivity.bound import positive
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.denoising import Matrix
-from voile.recommenders.interactions import Interactions
-from voile.recommenders.moments import PAID_WITH, ItemPopularity, packed, unpacked
-from voile.recommenders.rows import grid_bits, unit_rows
+from voile.recommenders.moments import (
+    PAID_WITH,
+    ItemPopularity,
+    Matrix,
+    grid_bits,
+    packed,
+    unit_rows,
+    unpacked,
+)
+from voile.recommenders.shop import Catalogue, Interactions
 from voile.release.charged import Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
 from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron

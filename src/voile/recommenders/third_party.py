@@ -26,7 +26,7 @@ from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity import Norm, Sensitivity, clipped_vector, unit_row_sum
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.recommenders.explaining import ByLabels
-from voile.recommenders.interactions import History, Interactions
+from voile.recommenders.shop import History, Interactions
 from voile.release.charged import Accuracy, ModelRelease, with_earlier
 from voile.release.origin import origins_v1
 from voile.release.top_features import likely_wrong

@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution import Speed
-from voile.attribution.coalitions import shapley_share
+from voile.attribution.coalitions import Block, blocks, shapley_share
 from voile.attribution.game import Game
 from voile.attribution.inputs import Columns
-from voile.attribution.pairs import Block, blocks
 from voile.attribution.players import Players
 from voile.attribution.sampling import Values, paired_responses
 from voile.core.schema import Rows, Schema

@@ -53,7 +53,7 @@ MODEL_IS_STATELESS: Final = (
 )
 ONE_ROW_PER_CALL: Final = (
     "the model is not known to treat rows independently and to round alike, so it gets one "
-    "background row in a call: slower, and the same otherwise (voile.models.row_wise)"
+    "background row in a call: slower, and the same otherwise (voile.models.wrapped)"
 )
 PROBES: Final = 64
 FEW_PROBES: Final = 16

@@ -9,28 +9,22 @@ Train one: `fit` takes a network, a source of batches and a per-record `Loss`, f
 outputs with targets by a `Distance`: `divergence` or `squared_distance`. Single steps: `PlainSteps`
 with an optimiser of `voile.training.private`.
 
-Draw coalitions: `uniform_sizes` (surrogates), `kernel_pairs` (Shapley regressions),
-`CoalitionChains` (unbiased Shapley estimates from permutations).
-
 Randomness always comes in as a numpy generator of a `voile.core.randomness` source. Nothing here
 needs torch; whoever trains a network of their own with privacy finds the way in
 `voile.training.private`.
 """
 
-from voile.training.coalitions import CoalitionChains, kernel_pairs, uniform_sizes
 from voile.training.loop import (
     PlainSteps,
     Progress,
     TrainingHistory,
     TrainingPlan,
-    TrainingPoint,
     fit,
     mean_loss,
     one_cycle,
 )
 from voile.training.losses import (
     Batch,
-    Batches,
     Distance,
     Head,
     Identity,
@@ -46,8 +40,6 @@ from voile.training.perceptron import Array, Perceptron, arrays_of, perceptron, 
 __all__ = [
     "Array",
     "Batch",
-    "Batches",
-    "CoalitionChains",
     "Distance",
     "Head",
     "Identity",
@@ -60,15 +52,12 @@ __all__ = [
     "TargetLoss",
     "TrainingHistory",
     "TrainingPlan",
-    "TrainingPoint",
     "arrays_of",
     "divergence",
     "fit",
-    "kernel_pairs",
     "mean_loss",
     "one_cycle",
     "perceptron",
     "squared_distance",
-    "uniform_sizes",
     "with_arrays",
 ]

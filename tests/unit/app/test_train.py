@@ -39,7 +39,7 @@ from voile.core.errors import (
 )
 from voile.core.schema import Categories, Label, Numbers
 from voile.models.additive import AdditiveModel
-from voile.models.row_wise import RowWise, row_wise
+from voile.models.wrapped import RowWise, row_wise
 from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Gaussian, to_dict
 from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record

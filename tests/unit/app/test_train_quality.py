@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from voile.app.train_quality import CalibrationFigures, charged_quality
 from voile.evaluation import log_losses
-from voile.evaluation.predictions import PredictionQuality, area_under_curve
+from voile.evaluation.measures import PredictionQuality, area_under_curve
 
 CHANCES = np.array([0.1, 0.3, 0.5, 0.8])
 COUNTS = np.array([[300.0, 40.0], [210.0, 90.0], [140.0, 160.0], [60.0, 200.0]])

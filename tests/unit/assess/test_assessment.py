@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 
 from voile import datasets
-from voile.assess.assessment import AssessedClaim, BettingTest, TrialOutcome, Verdict, assess
+from voile.assess.assessment import (
+    Arrangement,
+    AssessedClaim,
+    AuditTrial,
+    BettingTest,
+    TrialOutcome,
+    TrialResult,
+    Verdict,
+    assess,
+    fair_coins,
+)
 from voile.assess.training_canaries import TrainingCanaries, stage_trial
-from voile.assess.trial import Arrangement, AuditTrial, TrialResult, fair_coins
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from voile.assess.assessment import fair_coins
 from voile.assess.betting import FIRST_GUESSES, Bet, EValue, Guess
 from voile.assess.claims import CurvePoint, curve_points
-from voile.assess.trial import fair_coins
 from voile.privacy.events import Gaussian
 
 Floats = NDArray[np.float64]

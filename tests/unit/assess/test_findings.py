@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from experiments.lib.attacks.findings import AttackFinding, InventedRecords, OpenRows
 
-from voile.assess.findings import NOT_FOR_RELEASE, MembersFinding
+from voile.assess.members_count import NOT_FOR_RELEASE, MembersFinding
 from voile.core.errors import Refused
 
 FACTS: dict[str, Any] = {

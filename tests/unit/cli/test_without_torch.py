@@ -14,8 +14,7 @@ import voile as package
 
 DOORS = {
     "models/networks.py",
-    "models/inspection/layers.py",
-    *(f"training/private/{name}.py" for name in ("module_sums", "convolutions")),
+    "training/private/modules.py",
 }
 """Wrapping and gradients, what a module is made of, DP-SGD for modules."""
 HEAVY = {"shap", "pandas", "matplotlib", "opendp", "dp_accounting", "onnx"}

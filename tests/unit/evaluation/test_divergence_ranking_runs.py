@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from experiments.lib.evaluation.ranking import ndcg, recall
 from experiments.lib.evaluation.runs import cohens_d, compare_to, summarise
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from scipy.spatial.distance import jensenshannon
 from sklearn.metrics import ndcg_score
 
 from voile.core.errors import InvalidInput
-from voile.evaluation import divergence_score, importance_shares, jensen_shannon, ndcg, recall
+from voile.evaluation import divergence_score, importance_shares, jensen_shannon
 
 shares = st.lists(st.floats(0.01, 1), min_size=4, max_size=4).map(
     lambda values: np.array(values) / sum(values)

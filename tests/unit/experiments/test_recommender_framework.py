@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.lib.recommenders.measuring import measure, per_user_holdout
 from experiments.lib.recommenders.twins import exact_autoencoder, exact_popularity
 from experiments.recommender_framework import tables
 from experiments.recommender_framework.attacks import (
@@ -27,7 +28,6 @@ from scipy.special import ndtr
 from tests.unit.recommenders.examples import budget, shop
 
 from voile.privacy.mechanisms import GaussianMechanism
-from voile.recommenders import measure, per_user_holdout
 
 SHOP, WIDE = shop(800), shop(800, 60)
 RUNS = 2500

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from experiments.lib.recommenders.measuring import per_user_holdout
 from experiments.lib.recommenders.public_data import joined_labels
 from experiments.lib.recommenders.splits import leave_last_out, newcomers
 from hypothesis import given, settings
@@ -22,7 +23,6 @@ from voile.recommenders import (
     Interactions,
     catalogue_of,
     interactions_of,
-    per_user_holdout,
     read_catalogue,
     read_interactions,
 )

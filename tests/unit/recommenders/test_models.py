@@ -6,27 +6,25 @@ import math
 
 import numpy as np
 import pytest
+from experiments.lib.evaluation.ranking import ndcg
+from experiments.lib.recommenders.measuring import FullRanking, measure, per_user_holdout
 from experiments.lib.recommenders.protocols import RatedOnly, SampledNegatives
 from experiments.lib.recommenders.splits import newcomers
 from experiments.lib.recommenders.twins import exact_autoencoder, exact_factors, exact_popularity
 
 from tests.unit.recommenders.examples import catalogue, moments, shop
 from voile.core.errors import InvalidInput
-from voile.evaluation import ndcg
 from voile.recommenders import (
-    FullRanking,
     LinearRecommender,
     PopularityRecommender,
     autoencoder_from,
     factors_from,
     interactions_of,
-    measure,
-    per_user_holdout,
     recommender_from,
 )
-from voile.recommenders.denoising import denoised, ease, positive_semidefinite, shrunk
 from voile.recommenders.explaining import recommended, scores_of
-from voile.recommenders.models import best
+from voile.recommenders.models import best, ease
+from voile.recommenders.moments import denoised, positive_semidefinite, shrunk
 
 
 def goe(size: int, deviation: float, draw: np.random.Generator) -> np.ndarray:

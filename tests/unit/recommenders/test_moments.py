@@ -29,9 +29,8 @@ from voile.recommenders import (
     joint_guarantee,
 )
 from voile.recommenders import moments as moments_module
-from voile.recommenders import rows as rows_module
 from voile.recommenders.budget import MOST_USERS
-from voile.recommenders.rows import folded, gram, grid_bits, popularity, unfolded, unit_rows
+from voile.recommenders.moments import folded, gram, grid_bits, popularity, unfolded, unit_rows
 from voile.release import Release
 
 Vector = NDArray[np.float64]
@@ -168,7 +167,7 @@ def _diagonal_unscaled(matrix: Vector) -> Vector:
     ("module", "name", "mutant"),
     [
         (moments_module, "unit_rows", _plain),
-        (rows_module, "folded", _diagonal_unscaled),
+        (moments_module, "folded", _diagonal_unscaled),
     ],
     ids=["row not normalised", "diagonal unscaled"],
 )

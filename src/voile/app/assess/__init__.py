@@ -8,11 +8,10 @@
 
 from voile.app.assess.handler import MembersAttack
 from voile.app.assess.members_count import MembersCounting
-from voile.app.assess.run import Assessment, assess_subject
+from voile.app.assess.run import assess_subject
 from voile.app.assess.subjects import Subject, find_subject
 
 __all__ = [
-    "Assessment",
     "MembersAttack",
     "MembersCounting",
     "Subject",

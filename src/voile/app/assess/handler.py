@@ -14,8 +14,7 @@ from voile.app.assessment_file import find_assessment
 from voile.app.calls import Context
 from voile.app.commands.assess import Assess
 from voile.app.explain.rows import read_records
-from voile.assess.findings import MembersFinding
-from voile.assess.members_count import MembersCount, advantage_of, losses
+from voile.assess.members_count import MembersCount, MembersFinding, advantage_of, losses
 from voile.core.errors import Refused
 from voile.core.one_thread import one_thread
 from voile.pipelines.tables import TableRecords

@@ -26,9 +26,9 @@ from voile.app.federate.config import NodeFile
 from voile.app.federate.files import NODE_FILE, open_records, read_beside, read_party
 from voile.app.federate.party import Party
 from voile.app.report import check_log
-from voile.assess.findings import MembersFinding
 from voile.assess.members_count import (
     MembersCount,
+    MembersFinding,
     OpenThreshold,
     PrivateMembersCount,
     count_event,

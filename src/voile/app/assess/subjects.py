@@ -21,14 +21,17 @@ from voile.app.recommend.artefact import load_recommender
 from voile.app.trained_model import FOLDER as TRAINED_MODEL
 from voile.app.trained_model import load_trained_model
 from voile.app.workspace.file import books_beside
-from voile.assess.attribute_canaries import attribute_trial
+from voile.assess.assessment import AuditTrial
 from voile.assess.claims import UNCHARGED, charge_beside
-from voile.assess.count_trials import count_trial
-from voile.assess.figure_trials import invented_rate, own_rows_trial
+from voile.assess.figure_trials import (
+    count_trial,
+    invented_rate,
+    invented_share,
+    invented_statistics,
+    own_rows_trial,
+)
 from voile.assess.release_trials import release_trial
-from voile.assess.statistics_trials import invented_share, invented_statistics
-from voile.assess.training_canaries import CanaryObjective, stage_trial
-from voile.assess.trial import AuditTrial
+from voile.assess.training_canaries import CanaryObjective, attribute_trial, stage_trial
 from voile.assess.user_trials import invented_labels, invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart

@@ -14,7 +14,7 @@ from voile.app.federate.job import Job, ServerSide
 from voile.app.federate.party import Party, Say, open_node, party_key
 from voile.app.federate.run import FederationRun, federate, run_server
 from voile.app.federate.trust import ExactTrustLog
-from voile.assess.findings import NOT_FOR_RELEASE
+from voile.assess.members_count import NOT_FOR_RELEASE
 
 __all__ = [
     "NOT_FOR_RELEASE",

@@ -9,26 +9,15 @@
 from voile.app.commands.recommend import Audience
 from voile.app.recommend.artefact import (
     TrainedRecommender,
-    check_not_inside,
     check_place,
     load_recommender,
     save_recommender,
 )
 from voile.app.recommend.handler import answer, preview
-from voile.app.recommend.specification import (
-    ITEMS,
-    SCORES,
-    ProfileLevel,
-    RecommendationSpec,
-)
-from voile.app.recommend.training import (
-    TrainingTerms,
-    preview_training,
-    train,
-)
+from voile.app.recommend.specification import SCORES, ProfileLevel, RecommendationSpec
+from voile.app.recommend.training import TrainingTerms, preview_training, train
 
 __all__ = [
-    "ITEMS",
     "SCORES",
     "Audience",
     "ProfileLevel",
@@ -36,7 +25,6 @@ __all__ = [
     "TrainedRecommender",
     "TrainingTerms",
     "answer",
-    "check_not_inside",
     "check_place",
     "load_recommender",
     "preview",

@@ -3,7 +3,7 @@
 Train:
     `train_surrogate` imitates a model on coalitions (`Surrogate`, with its `Fidelity`);
     `train_explainer` learns the surrogate's Shapley values from typical rows (`FastShap`), by
-    `KernelRegression` (the default) or `NoisyLabels`; plans: `SURROGATE_PLAN`, `EXPLAINER_PLAN`.
+    `KernelRegression` or another `Objective`; plans: `SURROGATE_PLAN`, `EXPLAINER_PLAN`.
 
 Train without data:
     `distil` learns on rows drawn from a public schema (`DistilledExplainer`, `draw_rows`), most of
@@ -31,18 +31,15 @@ from voile.attribution.fastshap.checking import (
 from voile.attribution.fastshap.distil import (
     EXPLAINER_PLAN,
     DistilledExplainer,
-    Marginals,
     consistent_rows,
     distil,
     inferred_marginals,
     train_explainer,
 )
 from voile.attribution.fastshap.explainer import LEARNED, FastShap
-from voile.attribution.fastshap.files import load_explainer, load_surrogate, save
-from voile.attribution.fastshap.imitation import SURROGATE_PLAN, train_surrogate
-from voile.attribution.fastshap.objectives import KernelRegression, NoisyLabels, Objective
-from voile.attribution.fastshap.onnx_export import export_onnx
-from voile.attribution.fastshap.surrogate import Fidelity, Surrogate
+from voile.attribution.fastshap.files import export_onnx, load_explainer, load_surrogate, save
+from voile.attribution.fastshap.objectives import KernelRegression, Objective
+from voile.attribution.fastshap.surrogate import SURROGATE_PLAN, Surrogate, train_surrogate
 from voile.core.schema.schema import draw_rows
 
 __all__ = [
@@ -52,10 +49,7 @@ __all__ = [
     "Check",
     "DistilledExplainer",
     "FastShap",
-    "Fidelity",
     "KernelRegression",
-    "Marginals",
-    "NoisyLabels",
     "Objective",
     "Quality",
     "Surrogate",

@@ -201,7 +201,7 @@ def train_explainer(
         rows: typical rows; up to a tenth, at most 1,024, is held out for the validation loss.
         source: where randomness comes from.
         plan: how long and how hard to train.
-        objective: `KernelRegression` or `NoisyLabels`.
+        objective: `KernelRegression`, or another `Objective`.
         progress: told how far the work is.
 
     >>> from voile.attribution.fastshap import train_surrogate

@@ -1,15 +1,12 @@
-"""Two ways to teach a network Shapley values without ever computing one.
+"""How to teach a network Shapley values without ever computing one.
 
-Both need only the surrogate's worths of random coalitions, fresh in every step, and both are
+An objective needs only the surrogate's worths of random coalitions, fresh in every step, and is
 smallest at the true values; the network is always read through additive normalisation, which makes
 attributions add up to v(N) − v(∅) and takes that direction out of the problem.
 
-- `KernelRegression` (FastSHAP): for coalitions S from the Shapley kernel, (v(S) − v(∅) − φ·S)².
-  What is left of v(S) after the network's own answer is all the noise there is, so it shrinks while
-  the network learns.
-- `NoisyLabels` (stochastic amortisation): an unbiased estimate of φ from random orders of the
-  players is the target of an ordinary regression. Its noise is the interactions of the game, and
-  does not depend on the network.
+`KernelRegression` (FastSHAP): for coalitions S from the Shapley kernel, (v(S) − v(∅) − φ·S)². What
+is left of v(S) after the network's own answer is all the noise there is, so it shrinks while the
+network learns.
 """
 
 from __future__ import annotations
@@ -19,18 +16,19 @@ from typing import Protocol
 
 import numpy as np
 
+from voile.attribution.coalitions import CoalitionChains, kernel_pairs
 from voile.attribution.fastshap.surrogate import Surrogate
 from voile.core.errors import InvalidInput
-from voile.training import Array, Batch, CoalitionChains, kernel_pairs
+from voile.training import Array, Batch
 
 
 class Objective(Protocol):
     """What the surrogate is asked about a batch of rows, and how attributions are judged.
 
-    >>> objective: Objective = NoisyLabels()
-    >>> labels = (np.array([[[1.0], [2.0]]]),)  # one row, two players, one output
-    >>> objective.slopes(np.array([[[1.0], [0.0]]]), labels).ravel().tolist()
-    [0.0, -4.0]
+    >>> objective: Objective = KernelRegression()
+    >>> asked = np.ones((1, 8, 2)), np.full((1, 8, 1), 3.0)  # coalitions and worths of one row
+    >>> objective.values(np.array([[[1.0], [2.0]]]), asked).tolist()  # φ adds up to all of them
+    [0.0]
     """
 
     def asked(
@@ -88,38 +86,6 @@ def _missed(attributions: Array, asked: Batch) -> Array:
     """v(S) − v(∅) − φ·S, shape (n, coalitions, outputs)."""
     coalitions, worths = asked
     return worths - coalitions @ attributions
-
-
-@dataclass(frozen=True)
-class NoisyLabels:
-    """Regression on unbiased estimates.
-
-    Args:
-        orders: random orders of the players a row, each with its reverse; an order costs
-            2·(players − 1) evaluations.
-
-    >>> labels = (np.array([[[1.0], [2.0]]]),)  # one row, two players, one output
-    >>> NoisyLabels().values(np.array([[[1.0], [0.0]]]), labels).tolist()
-    [4.0]
-    """
-
-    orders: int = 1
-
-    def __post_init__(self) -> None:
-        if self.orders < 1:
-            raise InvalidInput(f"a label needs at least one order, found {self.orders}")
-
-    def asked(
-        self, surrogate: Surrogate, columns: Array, gap: Array, draw: np.random.Generator
-    ) -> Batch:
-        return (sampled_values(surrogate, columns, gap, self.orders, draw).mean(axis=1),)
-
-    def values(self, attributions: Array, asked: Batch) -> Array:
-        found: Array = np.square(asked[0] - attributions).sum(axis=(1, 2))
-        return found
-
-    def slopes(self, attributions: Array, asked: Batch) -> Array:
-        return 2 * (attributions - asked[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from voile.models.inspection.operators import Unsure, is_listed, is_numpys, is_of, sure
+from voile.models.inspection import Unsure, is_listed, is_numpys, is_of, sure
 
 # --- What scikit-learn's estimators make of rounding: a rule for each that is known --------------
 # Rows as they are given are *exact*: the same numbers, wherever they stand in a batch. Operations

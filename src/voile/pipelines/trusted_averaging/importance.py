@@ -26,7 +26,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema import Rows, Schema
 from voile.evaluation import importance_shares
-from voile.evaluation.agreement import SMOOTHING
+from voile.evaluation.measures import SMOOTHING
 from voile.pipelines.tables import NetworkModel
 from voile.privacy.events import Composed, Gaussian, PrivacyEvent
 from voile.privacy.mechanisms import GaussianMechanism

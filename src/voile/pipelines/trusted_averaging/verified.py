@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.schema import Schema
-from voile.evaluation.predictions import area_under_curve
+from voile.evaluation.measures import area_under_curve
 from voile.federation.aggregators import Memory
 from voile.federation.arrays import Array, Arrays, Shapes, digest_of_arrays
 from voile.federation.messages import Instruction

@@ -28,13 +28,10 @@ from voile.training.private.attributes import (
     PrivateColumns,
     fit_attributes_privately,
 )
-from voile.training.private.convolutions import LayerSum, fit_module_privately
-from voile.training.private.loop import ClippedSum, Prepare, blank_records, fit_privately
-from voile.training.private.module_sums import ModuleSum
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import PerceptronSum, Prepare, blank_records, fit_privately
+from voile.training.private.modules import LayerSum, ModuleSum, fit_module_privately
 from voile.training.private.settings import (
     AdaptedNorm,
-    PrivateRun,
     PrivateSteps,
     TrainingSpeed,
     classifier_norm,
@@ -45,14 +42,12 @@ __all__ = [
     "Adam",
     "AdaptedNorm",
     "AttributeSteps",
-    "ClippedSum",
     "LayerSum",
     "ModuleSum",
     "Optimiser",
     "PerceptronSum",
     "Prepare",
     "PrivateColumns",
-    "PrivateRun",
     "PrivateSteps",
     "Proximal",
     "Sgd",

@@ -24,19 +24,22 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Relation
 from voile.core.randomness import GeneratorSource, StreamCipher
-from voile.privacy.events import Composed, Gaussian, PoissonSampled, PrivacyEvent, Repeated
+from voile.privacy.events import PrivacyEvent
 from voile.training.losses import Batch, Loss, slopes_of
 from voile.training.optimisers import Move, Optimiser
 from voile.training.perceptron import Array, Perceptron
-from voile.training.private.loop import SPEED, Noise, blank_records, fit_privately, poisson_samples
-from voile.training.private.perceptrons import PerceptronSum
+from voile.training.private.loop import (
+    SPEED,
+    PerceptronSum,
+    blank_records,
+    fit_privately,
+    poisson_samples,
+)
 from voile.training.private.settings import (
-    ROUNDING_MARGIN,
     AdaptedNorm,
     PrivateRun,
     PrivateSteps,
     TrainingSpeed,
-    check_norm,
 )
 
 
@@ -86,17 +89,13 @@ class PrivateColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeSteps:
-    """Everything the privacy of a run depends on, for declared columns and, perhaps, for rows.
+    """Everything the privacy of a run depends on, for declared columns.
 
     Args:
         difference: of the clipped differences: norm, noise, sampling, steps, rows, relation.
-        public_norm, public_noise: if given, g₀ is clipped to this norm, too, and its sum gets noise
-            of so many times the norm: then rows have a guarantee besides.
     """
 
     difference: PrivateSteps
-    public_norm: float | None = None
-    public_noise: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.difference.clipping_norm, AdaptedNorm):
@@ -106,9 +105,6 @@ class AttributeSteps:
                 "columns of a row are blanked or replaced; a row that is added or removed has "
                 "public columns, which are exact here. Use 'zero-out' or 'replace one'"
             )
-        if (self.public_norm is None) != (self.public_noise is None):
-            raise InvalidInput("public_norm and public_noise are given together, or neither is")
-        self.row_event()
 
     def event(self) -> PrivacyEvent:
         """What a run costs the declared columns of one row: the public sums do not depend on them.
@@ -117,16 +113,6 @@ class AttributeSteps:
         records may add opposite differences, 2C apart, and the event says so by its relation.
         """
         return self.difference.event()
-
-    def row_event(self) -> PrivacyEvent | None:
-        """What a run costs a whole row: both sums. None if the public sums are exact."""
-        if self.public_norm is None or self.public_noise is None:
-            return None
-        check_norm(self.public_norm)
-        steps = self.difference
-        noise = Gaussian(self.public_noise)
-        public = PoissonSampled(noise, steps.sampling_rate, steps.relation)
-        return Composed((Repeated(public, steps.steps), steps.event()))
 
 
 def fit_attributes_privately(
@@ -144,7 +130,7 @@ def fit_attributes_privately(
 
     Guarantee: all parameters of all steps together cost `privacy.event()` for the private columns
     of one row; labels and all other columns are public, and so is what they tell about the private
-    ones. With noise on the public sums as well they cost `privacy.row_event()` for a whole row.
+    ones.
 
     Args:
         network: a perceptron; it is changed when the run is complete, not before.
@@ -241,18 +227,14 @@ class _PublicSums:
     def bind(self, parameters: Array) -> Move:
         follow, steps = self.optimiser.bind(parameters), self.privacy.difference
         sums = PerceptronSum(self.network, self.loss)
-        noise = Noise(self.source.generator(), len(parameters))
-        samples = self._samples(noise.draw)
-        norm = math.inf if self.privacy.public_norm is None else self.privacy.public_norm
+        samples = self._samples(self.source.generator())
 
         def move(gradient: Array, share: float = 1.0) -> None:
             sums.values[:] = parameters
             drawn = next(samples)
             sums.total[:] = 0
             if len(drawn):
-                sums.add_up(tuple(part[drawn] for part in self.records), norm)
-            if self.privacy.public_noise is not None:
-                noise.add_to(sums.total, self.privacy.public_noise * (1 + ROUNDING_MARGIN) * norm)
+                sums.add_up(tuple(part[drawn] for part in self.records), math.inf)
             gradient += np.divide(sums.total, steps.expected_batch, out=sums.total)
             follow(gradient, share)
 

@@ -33,9 +33,8 @@ from voile.app.recommend import save_recommender
 from voile.app.report import write_report
 from voile.assess import release_canary
 from voile.assess.assessment import AssessedClaim, Verdict
-from voile.assess.attribute_canaries import AttributeCanaries
-from voile.assess.findings import NOT_FOR_RELEASE
-from voile.assess.training_canaries import TrainingCanaries
+from voile.assess.members_count import NOT_FOR_RELEASE
+from voile.assess.training_canaries import AttributeCanaries, TrainingCanaries
 from voile.cli.app import app
 from voile.cli.assess import _line
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed

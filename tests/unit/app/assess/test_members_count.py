@@ -23,8 +23,8 @@ from voile.app.artefact_manifest import MANIFEST
 from voile.app.assess import MembersCounting, find_subject
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, open_node, read_agreement, read_job
-from voile.assess.findings import NOT_FOR_RELEASE
 from voile.assess.members_count import (
+    NOT_FOR_RELEASE,
     MembersCount,
     OpenThreshold,
     PrivateMembersCount,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.lib.noisy_labels import NoisyLabels
 from tests.unit.attribution.fastshap.examples import (
     PLAN,
     SCHEMA,
@@ -23,7 +24,6 @@ from voile.attribution.fastshap import (
     Check,
     FastShap,
     KernelRegression,
-    NoisyLabels,
     check,
     distil,
     draw_rows,

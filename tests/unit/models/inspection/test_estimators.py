@@ -52,7 +52,7 @@ from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from voile.models import RowWise, row_wise, wrap
-from voile.models.inspection.operators import is_of
+from voile.models.inspection import is_of
 
 DRAW = np.random.default_rng(3)
 ROWS = np.abs(DRAW.normal(size=(60, 4)))

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from voile.training.private.module_sums import ModuleLoss
+from voile.training.private.modules import ModuleLoss
 
 
 def gradients(

@@ -12,7 +12,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
 from voile.privacy.accounting import PrivacyLoss
-from voile.privacy.events import Composed, PrivacyEvent
+from voile.privacy.events import PrivacyEvent
 from voile.training import Array, Batch, Perceptron, Softmax, TargetLoss, perceptron
 from voile.training.private import (
     AdaptedNorm,
@@ -110,16 +110,6 @@ def test_noise_is_that_of_the_differences_alone() -> None:
     exact = gradient(records(), AttributeSteps(difference=steps()))
     noisy = gradient(records(), AttributeSteps(difference=steps()), normal=1.0)
     np.testing.assert_allclose((noisy - exact) * ROWS, NORM * (1 + 1e-3), rtol=1e-3)
-
-
-def test_public_sums_can_be_clipped_and_have_noise_of_their_own() -> None:
-    privacy = AttributeSteps(difference=steps(), public_norm=0.2, public_noise=3.0)
-    exact = gradient(records(), privacy)
-    wanted = alone(blanked(records()), 0.2) + difference(records(), NORM)
-    np.testing.assert_allclose(exact * ROWS, wanted, atol=2e-5)
-    noisy = gradient(records(), privacy, normal=1.0)
-    both = (NORM + 3.0 * 0.2) * (1 + 1e-3)
-    np.testing.assert_allclose((noisy - exact) * ROWS, both, rtol=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -255,11 +245,6 @@ def test_what_it_costs() -> None:
     many = steps(sampling_rate=0.1, steps=50)
     exact = AttributeSteps(difference=many)
     assert exact.event() == many.event()
-    assert exact.row_event() is None
-    both = AttributeSteps(difference=many, public_norm=1.0, public_noise=2.0)
-    assert both.event() == many.event()
-    assert isinstance(both.row_event(), Composed)
-    assert epsilon(both.row_event()) > max(epsilon(many.event()), 0.0)
     replaced = steps(sampling_rate=0.1, steps=50, relation=Relation.REPLACE_ONE)
     twice = AttributeSteps(difference=replaced)
     assert epsilon(twice.event()) > 1.3 * epsilon(exact.event())
@@ -277,17 +262,10 @@ REFUSED: dict[str, Callable[[], object]] = {
     "columns of a row are blanked": lambda: AttributeSteps(
         difference=steps(relation=Relation.ADD_OR_REMOVE_ONE)
     ),
-    "together": lambda: AttributeSteps(difference=steps(), public_norm=1.0),
-    "finite and above 0": lambda: AttributeSteps(
-        difference=steps(), public_norm=-1.0, public_noise=1.0
-    ),
     "some public": lambda: PrivateColumns(np.ones(2, dtype=np.bool_), np.zeros(2, np.float32)),
     "truth value": lambda: PrivateColumns(
         np.ones(2, dtype=np.int64),
         np.zeros(2, np.float32),
-    ),
-    "at least 1e-05": lambda: AttributeSteps(
-        difference=steps(), public_norm=1e-35, public_noise=1.0
     ),
     "finite number": lambda: PrivateColumns(COLUMNS.private, np.zeros(2, np.float32)),
     "shape": lambda: gradient(

@@ -17,10 +17,10 @@ from voile.training.private import (
     ModuleSum,
     PrivateSteps,
     Sgd,
-    convolutions,
     fit_module_privately,
+    modules,
 )
-from voile.training.private.convolutions import known_layers
+from voile.training.private.modules import known_layers
 
 COUNT = 11
 Loss = Callable[[nn.Module, tuple[Tensor, ...]], Tensor]
@@ -29,7 +29,7 @@ Loss = Callable[[nn.Module, tuple[Tensor, ...]], Tensor]
 @pytest.fixture(autouse=True)
 def _seeded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Layers are initialised by torch; parts are small, so that there are several."""
-    monkeypatch.setattr(convolutions, "AT_ONCE", 4)
+    monkeypatch.setattr(modules, "AT_ONCE", 4)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield
@@ -208,7 +208,7 @@ def test_a_loss_that_asks_otherwise_gets_the_general_way(case: str, loss: Loss) 
 
 def test_no_layer_takes_records_for_channels() -> None:
     """A part of as many records as there are channels would be mixed, and nothing would show it."""
-    sums = LayerSum(of_few_dimensions(convolutions.AT_ONCE), cross_entropy, 3)
+    sums = LayerSum(of_few_dimensions(modules.AT_ONCE), cross_entropy, 3)
     with pytest.raises(RuntimeError, match="channels"):
         sums.add_up((numbers(4, 2, 7, 7), labels()[:4]), 1.0)
 
@@ -292,7 +292,7 @@ def test_training_takes_the_quick_way_by_itself(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ModuleSum, "_one", None)
     assert torch.equal(trained(), quick)
     monkeypatch.undo()
-    monkeypatch.setattr("voile.training.private.convolutions.known_layers", lambda _network: None)
+    monkeypatch.setattr("voile.training.private.modules.known_layers", lambda _network: None)
     general = trained()
     assert (general - quick).abs().max() <= 1e-5
     assert not torch.equal(general, quick)

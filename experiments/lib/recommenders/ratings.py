@@ -1,7 +1,7 @@
 """How much items are liked: the sum of centred ratings, one charged release.
 
 Popularity asks who touched an item, this asks how she rated it. It is what ranks items that a user
-has rated anyway; for recommending, moments are better (docs/recommend.md).
+has rated anyway; for recommending, moments are better (`PrivateGram`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.mechanisms.parameters import checked_bounds
 from voile.privacy.sensitivity import Norm, clipped_vector
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.recommenders.interactions import Interactions
-from voile.recommenders.moments import PAID_WITH, packed, unpacked
-from voile.recommenders.rows import grid_bits
+from voile.recommenders.moments import PAID_WITH, grid_bits, packed, unpacked
+from voile.recommenders.shop import Interactions
 from voile.release.charged import Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
 

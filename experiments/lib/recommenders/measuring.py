@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.lib.evaluation.ranking import ndcg, recall
 from voile.core.errors import InvalidInput
-from voile.evaluation import ndcg, recall
-from voile.recommenders.denoising import Matrix
-from voile.recommenders.interactions import Interactions
 from voile.recommenders.models import Recommender
+from voile.recommenders.moments import Matrix
+from voile.recommenders.shop import Interactions
 
 # -------------------------------------------------------------------------------------------------
 # How interactions are held out to judge a recommender. Each gives two parts with the same users.

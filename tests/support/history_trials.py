@@ -14,20 +14,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.assess.assessment import Arrangement, AuditTrial, TrialResult, fair_coins
 from voile.assess.betting import Floats
 from voile.assess.training_canaries import (
     FEW,
-    LENGTH,
     LINES,
     LONG,
-    PROJECTION,
     SCORES,
-    SPREAD,
     GradientRecorder,
     SlopeLoss,
+    gradient_scores,
     log_likelihood,
 )
-from voile.assess.trial import Arrangement, TrialResult, fair_coins
 from voile.core.guarantee import Relation
 from voile.recommenders import Catalogue, Interactions, ItemPopularity, PrivateNetwork
 from voile.training import Batch, Perceptron
@@ -146,20 +144,19 @@ class HistoryCanaries:
         unit = steps.first_norm / (steps.sampling_rate * steps.rows)
         along = seen[:, :count] / unit
         noise, rate, relation = steps.gradient_noise(), steps.sampling_rate, steps.relation
-        return {
-            PROJECTION: log_likelihood(along, rate, noise, relation),
-            SPREAD: along.var(axis=0),
-            LENGTH: np.full(count, np.linalg.norm(along, axis=1).sum()),
-        }
+        return gradient_scores(along, along, log_likelihood(along, rate, noise, relation))
 
 
-def histories(release: PrivateNetwork, together: int) -> tuple[Arrangement, ...]:  # noqa: ARG001
-    return (
-        HistoryCanaries(release, "many users", MANY),
-        HistoryCanaries(release, "few users, asked about much", FEW, LINES),
-    )
+def history_trial(name: str, release: PrivateNetwork) -> AuditTrial:
+    """A network as it is charged; no command audits its steps."""
 
+    def arrangements(halved: bool) -> tuple[Arrangement, ...]:
+        steps = release.privacy
+        less = replace(steps, noise_multiplier=steps.noise_multiplier / 2)
+        tried = replace(release, privacy=less) if halved else release
+        return (
+            HistoryCanaries(tried, "many users", MANY),
+            HistoryCanaries(tried, "few users, asked about much", FEW, LINES),
+        )
 
-def at_half_noise(release: PrivateNetwork) -> PrivateNetwork:
-    steps = release.privacy
-    return replace(release, privacy=replace(steps, noise_multiplier=steps.noise_multiplier / 2))
+    return AuditTrial(name, release.cost(1), arrangements, release.delta)

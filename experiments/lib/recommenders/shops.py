@@ -23,9 +23,8 @@ from voile.federation.arrays import Arrays, Shapes
 from voile.federation.node import SecureMember
 from voile.federation.secure_aggregation import AttemptStore, Signer
 from voile.recommenders.budget import MomentsBudget
-from voile.recommenders.catalogue import Catalogue
-from voile.recommenders.moments import ItemGram, ItemMoments, ItemPopularity
-from voile.recommenders.rows import folded, unfolded
+from voile.recommenders.moments import ItemGram, ItemMoments, ItemPopularity, folded, unfolded
+from voile.recommenders.shop import Catalogue
 
 _VECTOR: Final = "moments"
 _TAIL: Final = 40.0

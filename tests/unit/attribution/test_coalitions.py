@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from voile.attribution.coalitions import CoalitionChains, kernel_pairs, uniform_sizes
 from voile.core.errors import InvalidInput
-from voile.training import CoalitionChains, kernel_pairs, uniform_sizes
 
 
 def test_sizes_are_uniform_and_players_equally_likely() -> None:
