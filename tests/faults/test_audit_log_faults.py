@@ -492,8 +492,8 @@ def test_what_is_no_address_of_a_witness_is_refused(url: str) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voile.records.audit_log.witness_server.LIFETIME", 0.4)
-    monkeypatch.setattr("voile.records.audit_log.witness_server.MOST", 8)
+    monkeypatch.setattr("voile.records.audit_log.witness.LIFETIME", 0.4)
+    monkeypatch.setattr("voile.records.audit_log.witness.MOST", 8)
 
 
 def connected(url: str) -> socket.socket:
@@ -535,7 +535,7 @@ def test_connections_that_say_nothing_do_not_keep_others_out(
     storage: Storage, log: AuditLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many more than there is room for, none of which ever ends by itself."""
-    monkeypatch.setattr("voile.records.audit_log.witness_server.LIFETIME", 1000.0)
+    monkeypatch.setattr("voile.records.audit_log.witness.LIFETIME", 1000.0)
     before = threading.active_count()
     with honest(WITNESS_KEYS[0]) as url, ExitStack() as stack:
         for _ in range(100):

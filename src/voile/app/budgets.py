@@ -45,6 +45,7 @@ from voile.records.ledger import (
     AdaptiveSpending,
     BudgetReport,
     Children,
+    Entry,
     Forecast,
     Ledger,
     Opening,
@@ -52,11 +53,12 @@ from voile.records.ledger import (
     ReplayKey,
     Risk,
     budget_report,
+    charge_name,
     forecast,
     share_of,
 )
 from voile.records.ledger.event_text import unpacked
-from voile.records.ledger.journal import Entry, charge_name, entries_of
+from voile.records.ledger.history import entries_of
 from voile.records.storage import Reader, Storage
 from voile.records.storage.opening import open_existing
 from voile.records.vault import PARTS, Place, Vault, check_named, open_vault_at, usual_place

@@ -11,7 +11,7 @@ from voile.app.explain.files import names_origin_file
 from voile.app.starting import relative_name
 from voile.app.workspace.file import AccountTable
 from voile.core.guarantee import Relation
-from voile.core.schema.locate import dotted, quoted
+from voile.core.toml_text import dotted, quoted
 from voile.models import names_object
 
 _HEAD: Final = """\

@@ -18,8 +18,15 @@ import numpy as np
 
 from voile.core.digest_names import digest_name
 from voile.core.errors import SchemaError
-from voile.core.schema.arrays import Encoded, FeatureValues, Mask, RawColumn
-from voile.core.schema.cells import Reading, read_numbers, read_places
+from voile.core.schema.cells import (
+    Encoded,
+    FeatureValues,
+    Mask,
+    RawColumn,
+    Reading,
+    read_numbers,
+    read_places,
+)
 
 Value: TypeAlias = float | int | str
 """A raw value as a schema states it."""

@@ -31,7 +31,15 @@ from voile.records.ledger.accounts import (
     PlannedSpending,
     Spending,
 )
-from voile.records.ledger.charging import THRESHOLDS, Alert, Charge, Grant, Risk, check_words
+from voile.records.ledger.charging import (
+    THRESHOLDS,
+    Alert,
+    Charge,
+    Grant,
+    Risk,
+    charge_name,
+    check_words,
+)
 from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of, like_parent
 from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.reading import (
@@ -53,10 +61,9 @@ from voile.records.ledger.replay import (
     ReplayKey,
     WholeDataset,
 )
-from voile.records.ledger.report import BudgetReport, PlanUse, budget_report
-from voile.records.ledger.tables import PART
+from voile.records.ledger.report import BudgetReport, Finding, PlanUse, budget_report, watch
+from voile.records.ledger.tables import PART, Act, AnswerRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
-from voile.records.ledger.watch import Finding, watch
 
 __all__ = [
     "LONGEST_NAME",
@@ -66,13 +73,16 @@ __all__ = [
     "Account",
     "AccountChange",
     "AccountNode",
+    "Act",
     "AdaptiveSpending",
     "Alert",
+    "AnswerRow",
     "Asked",
     "BudgetReport",
     "Charge",
     "ChargedAnswer",
     "Children",
+    "Entry",
     "Finding",
     "Forecast",
     "Grant",
@@ -92,6 +102,7 @@ __all__ = [
     "WholeDataset",
     "WouldCost",
     "budget_report",
+    "charge_name",
     "check_fits",
     "check_words",
     "child_of",

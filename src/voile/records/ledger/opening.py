@@ -19,8 +19,7 @@ from voile.records.ledger.charging import (
     write_act,
 )
 from voile.records.ledger.event_text import event_text, packed, parts_of
-from voile.records.ledger.history import nothing_of
-from voile.records.ledger.journal import entries_of
+from voile.records.ledger.history import entries_of, nothing_of
 from voile.records.ledger.tables import (
     ACCOUNTS,
     BALANCES,

@@ -15,9 +15,8 @@ from voile.core.errors import (
     StorageReadOnly,
 )
 from voile.core.optional import optional
-from voile.records.storage.readers import Readers
 from voile.records.storage.session import Reader
-from voile.records.storage.sql import Dialect, SqlRecords
+from voile.records.storage.sql import Dialect, Readers, SqlRecords
 from voile.records.storage.tables import Row
 
 PATIENCE: Final = 10.0
