@@ -37,7 +37,6 @@ from voile.core.errors import InvalidInput
 from voile.records.audit_log import (
     PART,
     AuditLog,
-    ContradictedCheckpoint,
     PinnedCheckpoint,
     RemoteWitness,
     SigningKey,
@@ -59,7 +58,7 @@ from voile.records.audit_log.publishing import (
 )
 from voile.records.audit_log.witness import PART as WITNESS_PART
 from voile.records.audit_log.witness import AddCheckpointRequest
-from voile.records.audit_log.witness_client import Answered
+from voile.records.audit_log.witness_client import Answered, ContradictedCheckpoint
 from voile.records.storage import Storage, open_storage
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]

@@ -178,12 +178,10 @@ class AccountUse:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        facts = {name: value for name, value in vars(self).items() if name != "protected"}
-        names = list(facts)
-        at = names.index("parent") + 1
-        before = {name: facts[name] for name in names[:at]}
-        after = {name: facts[name] for name in names[at:]}
-        return {**before, **self.protected.texts, **after}
+        facts: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            facts |= value.texts if isinstance(value, Protected) else {name: value}
+        return facts
 
 
 @dataclass(frozen=True)

@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from voile.core.schema import Schema
 
 NO_GUARANTEE = "no privacy guarantee"
+_OPTIONAL = ("data", "standard_errors", "half_widths")
 _MOST_OUTPUTS = 3
 """In one line of a `repr`."""
 
@@ -217,6 +218,12 @@ class Explanation:
         """(rows, features, outputs)."""
         rows, features, outputs = self.values.shape
         return rows, features, outputs
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Those that are there, by name."""
+        names = ("values", "base_values", *_OPTIONAL)
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
     def reach(self) -> Attributions | None:
@@ -331,16 +338,9 @@ class Explanation:
     def _agrees(
         self, other: Explanation, equal: Callable[[NDArray[Any], NDArray[Any]], bool]
     ) -> bool:
-        pairs = [
-            (self.values, other.values),
-            (self.base_values, other.base_values),
-            (self.data, other.data),
-            (self.standard_errors, other.standard_errors),
-            (self.half_widths, other.half_widths),
-        ]
-        return all(
-            mine is theirs or (mine is not None and theirs is not None and equal(mine, theirs))
-            for mine, theirs in pairs
+        mine, theirs = self.arrays, other.arrays
+        return mine.keys() == theirs.keys() and all(
+            mine[name] is theirs[name] or equal(mine[name], theirs[name]) for name in mine
         )
 
     # --- leaving and coming back ----------------------------------------------------------------
@@ -379,17 +379,13 @@ class Explanation:
 
     def to_bytes(self) -> bytes:
         """The content of the file that `save` writes, to be kept in a database."""
-        arrays: dict[str, NDArray[Any]] = {"values": self.values, "base_values": self.base_values}
-        arrays |= {} if self.data is None else {"data": self.data}
-        arrays |= {} if self.standard_errors is None else {"standard_errors": self.standard_errors}
-        arrays |= {} if self.half_widths is None else {"half_widths": self.half_widths}
         labels = {
             "feature_names": list(self.feature_names),
             "output_names": list(self.output_names),
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "notes": [note_to_plain(note) for note in self.notes],
         }
-        return array_file.pack(FORMAT, arrays, labels, VERSION)
+        return array_file.pack(FORMAT, self.arrays, labels, VERSION)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -412,9 +408,7 @@ class Explanation:
                 notes=tuple(note_from_plain(note) for note in labels["notes"]),
                 values=arrays["values"],
                 base_values=arrays["base_values"],
-                data=arrays.get("data"),
-                standard_errors=arrays.get("standard_errors"),
-                half_widths=arrays.get("half_widths"),
+                **{name: arrays[name] for name in _OPTIONAL if name in arrays},
             )
 
     # --- reading --------------------------------------------------------------------------------

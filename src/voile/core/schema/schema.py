@@ -27,7 +27,7 @@ from voile.core.schema.cells import (
     raw_column,
     read_matrix,
 )
-from voile.core.schema.domains import Categories, Domain, Numbers, Problem, check_text
+from voile.core.schema.domains import Categories, Domain, Problem, check_text
 from voile.core.schema.parsing import Feature, Label, lines_of, parse, read_text
 from voile.core.toml_text import dotted, quoted
 
@@ -425,7 +425,6 @@ class _Limits:
             if isinstance(domain, Categories):
                 found.append((0.0, len(domain.values) - 1.0, True, True, feature.null_value))
             else:
-                assert isinstance(domain, Numbers)
                 bounds = float(domain.lower), float(domain.upper)
                 found.append((*bounds, domain.whole, False, feature.null_value))
         lower, upper, whole, listed, default = map(np.array, zip(*found, strict=True))
@@ -521,7 +520,6 @@ def _values(feature: Feature, count: int, draw: np.random.Generator) -> FeatureV
     domain = feature.domain
     if isinstance(domain, Categories):
         return draw.integers(0, len(domain.values), count).astype(np.float64)
-    assert isinstance(domain, Numbers)
     if domain.whole:
         lower, upper = int(domain.lower), int(domain.upper)
         return draw.integers(lower, upper, count, endpoint=True).astype(np.float64)

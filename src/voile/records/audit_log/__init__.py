@@ -16,8 +16,8 @@ A tour, by what you want to do:
 - check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
 - one record for many rows, and a proof for each: `RowTree`, `RowReceipt`, `verify_row_receipt`
 - be a witness for somebody else's log: `Witness`, `serve`
-- put checkpoints on a chain, and compare with what stands there: `open_anchors`, `Anchors`,
-  `AnchorEvidence`, `AnchorAddress`, `DeliveryTerms`, `ChainFault`
+- put checkpoints on a chain, and compare with what stands there: `Anchors`, `AnchorEvidence`,
+  `DeliveryTerms`
 
 Names are loaded when they are first used: the verifier works without the writing side and without
 a database. It and what it stands on import nothing else of voile; what they refuse is a ValueError
@@ -31,9 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from voile.records.audit_log.anchor import Anchors as Anchors
-    from voile.records.audit_log.anchor import open_anchors as open_anchors
     from voile.records.audit_log.canonical import Commitment as Commitment
-    from voile.records.audit_log.delivery import ChainFault as ChainFault
     from voile.records.audit_log.delivery import DeliveryTerms as DeliveryTerms
     from voile.records.audit_log.digests import array_digest as array_digest
     from voile.records.audit_log.digests import explanation_bytes as explanation_bytes
@@ -43,10 +41,7 @@ if TYPE_CHECKING:
     from voile.records.audit_log.kept import PinnedCheckpoint as PinnedCheckpoint
     from voile.records.audit_log.keys import SigningKey as SigningKey
     from voile.records.audit_log.log import PART as PART
-    from voile.records.audit_log.log import AppendedRecord as AppendedRecord
     from voile.records.audit_log.log import AuditLog as AuditLog
-    from voile.records.audit_log.log import TreeHead as TreeHead
-    from voile.records.audit_log.policy import AnchorAddress as AnchorAddress
     from voile.records.audit_log.policy import Policy as Policy
     from voile.records.audit_log.publishing import KeyChange as KeyChange
     from voile.records.audit_log.publishing import UnsignedRecord as UnsignedRecord
@@ -89,15 +84,12 @@ if TYPE_CHECKING:
     from voile.records.audit_log.verifier import verify_receipt as verify_receipt
     from voile.records.audit_log.witness import Witness as Witness
     from voile.records.audit_log.witness import serve as serve
-    from voile.records.audit_log.witness_client import (
-        ContradictedCheckpoint as ContradictedCheckpoint,
-    )
     from voile.records.audit_log.witness_client import RemoteWitness as RemoteWitness
 
 _HOMES = {
-    "anchor": ["Anchors", "open_anchors"],
+    "anchor": ["Anchors"],
     "canonical": ["Commitment"],
-    "delivery": ["ChainFault", "DeliveryTerms"],
+    "delivery": ["DeliveryTerms"],
     "digests": [
         "array_digest",
         "explanation_bytes",
@@ -107,8 +99,8 @@ _HOMES = {
     ],
     "kept": ["PinnedCheckpoint"],
     "keys": ["SigningKey"],
-    "log": ["AppendedRecord", "AuditLog", "PART", "TreeHead"],
-    "policy": ["AnchorAddress", "Policy"],
+    "log": ["AuditLog", "PART"],
+    "policy": ["Policy"],
     "publishing": ["KeyChange", "UnsignedRecord", "issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
@@ -147,7 +139,7 @@ _HOMES = {
         "verify_receipt",
     ],
     "witness": ["Witness", "serve"],
-    "witness_client": ["ContradictedCheckpoint", "RemoteWitness"],
+    "witness_client": ["RemoteWitness"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -20,7 +20,6 @@ Everything works inside a transaction of the caller's storage, opened with `PART
 its answer and its record in the audit log commit together (`voile.app.explain` does that).
 """
 
-from voile.core.guarantee import RowPart
 from voile.privacy.accounting.measures import Measure
 from voile.records.ledger.accounts import (
     LONGEST_NAME,
@@ -29,7 +28,6 @@ from voile.records.ledger.accounts import (
     Children,
     Opening,
     PlannedSpending,
-    Spending,
 )
 from voile.records.ledger.charging import (
     THRESHOLDS,
@@ -45,7 +43,6 @@ from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.reading import (
     Forecast,
     Remaining,
-    WouldCost,
     forecast,
     how_many,
     recent_charges,
@@ -61,7 +58,7 @@ from voile.records.ledger.replay import (
     ReplayKey,
     WholeDataset,
 )
-from voile.records.ledger.report import BudgetReport, Finding, PlanUse, budget_report, watch
+from voile.records.ledger.report import BudgetReport, PlanUse, budget_report, watch
 from voile.records.ledger.tables import PART, Act, AnswerRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 
@@ -83,7 +80,6 @@ __all__ = [
     "ChargedAnswer",
     "Children",
     "Entry",
-    "Finding",
     "Forecast",
     "Grant",
     "Ledger",
@@ -97,10 +93,7 @@ __all__ = [
     "Remaining",
     "ReplayKey",
     "Risk",
-    "RowPart",
-    "Spending",
     "WholeDataset",
-    "WouldCost",
     "budget_report",
     "charge_name",
     "check_fits",

@@ -17,8 +17,7 @@ from voile.records.ledger.charging import (
     Grant,
     apply_charge,
     check_charge,
-    plan_parts_after,
-    standings_after,
+    effect_of,
 )
 from voile.records.ledger.opening import (
     AccountChange,
@@ -243,13 +242,8 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
             node._replace(standing=standing.get(node.account.name, node.standing))
             for node in _path(ledger, t, parent, charge.account)
         ]
-        account = path[0].account
-        check_charge(charge, account)
-        if account.is_plan:
-            plan_parts_after(t, account, charge.event)
-            continue
-        assert account.measure is not None
-        after = standings_after(path, account.measure.cost(charge.event))
+        check_charge(charge, path[0].account)
+        after = effect_of(t, path, charge.event).standings
         standing.update(zip((node.account.name for node in path), after, strict=True))
 
 

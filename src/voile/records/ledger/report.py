@@ -1,7 +1,7 @@
 """The budget report: what was promised, what is gone, how bad that is, and what to do about it.
 
-Plain data; `report_schema.SCHEMA` describes its JSON form. The command line prints it as a table,
-`voile.views` as a page with the consumption curve.
+Plain data; `docs/budget-report.schema.json` describes its JSON form. The command line prints it as
+a table, `voile.views` as a page with the consumption curve.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from itertools import combinations
 from typing import Any, Final
 
 from voile.core.guarantee import Protected
-from voile.privacy.accounting.measures import Sums, consumed, plus
 from voile.privacy.mechanisms.parameters import weaknesses
-from voile.records.ledger.charging import KEPT_DIGEST, THRESHOLDS, Risk, charge_name
-from voile.records.ledger.event_text import unpacked
+from voile.records.ledger.charging import KEPT_DIGEST, Risk, charge_name
 from voile.records.ledger.history import History, Point, entries_of
 from voile.records.ledger.ledger import Ledger
 from voile.records.ledger.reading import (
@@ -27,6 +25,7 @@ from voile.records.ledger.reading import (
     forecast,
     recent_charges,
     remaining,
+    share_of_charges,
 )
 from voile.records.ledger.tables import ALERTS, PLAN_PARTS, POPULATIONS, Entry
 from voile.records.ledger.tree import AccountNode, share_of
@@ -129,14 +128,14 @@ def _exhaustion(
     """Rule 3."""
     latest = max((entry.time for entry in charges), default=now)
     day = [entry for entry in charges if entry.time > max(now, latest) - DAY]
-    used = _share(node, day)
+    used = share_of_charges(node, day)
     if used > FAST_SHARE:
         callers = tuple(sorted({entry.caller for entry in day}))
         detail = f"{used:.0%} of the budget was used within a day"
         yield Finding("exhaustion", callers, tuple(map(charge_name, day[:10])), detail)
     for caller in {entry.caller for entry in charges}:
         mine = [entry for entry in charges if entry.caller == caller]
-        alone = _share(node, mine)
+        alone = share_of_charges(node, mine)
         if alone >= 0.25 and alone > share / 2 and len(mine) < len(charges):
             detail = f"one caller alone used {alone:.0%} of the budget"
             yield Finding("exhaustion", (caller,), tuple(map(charge_name, mine[:10])), detail)
@@ -153,17 +152,6 @@ def _averaging(charges: Sequence[Entry]) -> Iterator[Finding]:
             yield Finding("averaging", callers, tuple(map(charge_name, same)), detail)
 
 
-def _share(node: AccountNode, charges: Sequence[Entry]) -> float:
-    account = node.account
-    if account.is_plan or account.measure is None:
-        return 0.0
-    total: Sums = account.measure.nothing
-    for entry in charges:
-        if entry.cost:
-            total = plus(total, unpacked(entry.cost, 1)[0])
-    return consumed(total, account.budgets)
-
-
 def _common(one: frozenset[bytes], two: frozenset[bytes]) -> float:
     return len(one & two) / max(1, min(len(one), len(two)))
 
@@ -172,92 +160,8 @@ def _names(asked: Sequence[_Asked]) -> tuple[str, ...]:
     return tuple(charge_name(each.entry) for each in asked)
 
 
-# --- The JSON Schema of a budget report, published with the documentation ------------------------
-# Compatibility promise: a format keeps its name, fields and meaning; a change is a new name.
-
-
 FORMAT: Final = "voile budget report v1"
-
-_NUMBER: Final = {"type": "number"}
-_TEXT: Final = {"type": "string"}
-_SHARE: Final = {"type": "number", "minimum": 0, "maximum": 1}
-_PERHAPS: Final = {"type": ["number", "null"], "minimum": 0}
-_RISK: Final = {"enum": [risk.value for risk in Risk]}
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": sorted(properties),
-        "additionalProperties": False,
-    }
-
-
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-SCHEMA: Final[dict[str, Any]] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": FORMAT,
-    **_object(
-        format={"const": FORMAT},
-        account=_TEXT,
-        root=_TEXT,
-        dataset=_TEXT,
-        unit=_TEXT,
-        relation=_TEXT,
-        epsilon=_NUMBER,
-        delta=_NUMBER,
-        composition=_TEXT,
-        children={"enum": ["sequential", "parallel"]},
-        period={"type": "integer", "minimum": 0},
-        time=_NUMBER,
-        charges={"type": "integer", "minimum": 0},
-        consumed=_SHARE,
-        epsilon_spent=_PERHAPS,
-        basic_epsilon_spent=_PERHAPS,
-        remaining=_object(
-            account=_TEXT, share=_SHARE, available=_SHARE, limited_by=_TEXT, epsilon_spent=_PERHAPS
-        ),
-        risk=_RISK,
-        lifetime=_object(
-            periods={"type": "integer", "minimum": 1},
-            delta=_NUMBER,
-            epsilon=_PERHAPS,
-            basic_epsilon=_PERHAPS,
-            promised_epsilon=_NUMBER,
-            promised_delta=_SHARE,
-        ),
-        forecast=_object(
-            account=_TEXT,
-            more={"type": "integer", "minimum": 0},
-            hourly_rate=_NUMBER,
-            hourly_share=_NUMBER,
-            exhausted_at={"type": ["number", "null"]},
-        ),
-        alerts=_list(_object(threshold={"enum": list(THRESHOLDS)}, time=_NUMBER)),
-        accounts_below=_list(_object(account=_TEXT, consumed=_SHARE, risk=_RISK)),
-        assumptions=_list(_TEXT),
-        advice=_list(_TEXT),
-        curve=_list(_object(time=_NUMBER, share=_SHARE, act=_TEXT)),
-        findings={
-            "oneOf": [
-                {"type": "null"},
-                _list(
-                    _object(rule=_TEXT, callers=_list(_TEXT), charges=_list(_TEXT), detail=_TEXT)
-                ),
-            ]
-        },
-    ),
-}
-"""JSON Schema of `BudgetReport.to_dict`."""
-
-
-# --------------------------------------------------------------------------------------------------
-
-
+"""Compatibility promise: a format keeps its name, fields and meaning; a change is a new name."""
 COLLUSION: Final = (
     "Limits of single analysts are no guarantee against analysts who put their answers together: "
     "against them the root account's (ε, δ) holds, and nothing less."
@@ -342,7 +246,7 @@ class BudgetReport:
         return Protected.from_texts(self.unit, self.relation, self.dataset)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, as `SCHEMA` says."""
+        """Plain values for JSON."""
         content = asdict(self)
         del content["plan"]
         content["alerts"] = [{"threshold": n, "time": when} for n, when in self.alerts]
