@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -365,11 +365,9 @@ def _place(database: str, key: Path | None = None, policy: Path | None = None) -
     return usual_place(database=database, signing_key=key, policy=policy)
 
 
-@contextmanager
-def _records(command: OpenBudget | RenewBudget) -> Iterator[Vault]:
+def _records(command: OpenBudget | RenewBudget) -> AbstractContextManager[Vault]:
     place = _place(command.database, command.signing_key, command.policy)
-    with open_vault_at(place, signing=None) as vault:
-        yield vault
+    return open_vault_at(place, signing=None)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""TOML text, read within limits: the one place that calls `tomllib`.
+"""TOML text, read within limits, and where a field stands in it: the one caller of `tomllib`.
 
 `tomllib` follows nesting by recursion, and for a dotted key it stores every prefix. A key of 30 kB
 takes a gigabyte that way, so depth is counted before parsing.

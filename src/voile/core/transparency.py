@@ -1,4 +1,4 @@
-"""Transparency levels and roles: how much detail, and who may ask for it.
+"""What can be chosen of an explanation: how much detail, who may ask for it, how it is computed.
 
 The published table names degrees of user control and no roles; `Role` is a ladder of four, one for
 each level. `voile.release.levels` says what each level releases, and at which price.

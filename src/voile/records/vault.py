@@ -5,7 +5,7 @@ Four files, named as the commands of `voile` expect them: `log.db`, `audit.key` 
 A copy of the last checkpoint lies beside the signing key, `audit.checkpoint`: a log that does not
 extend it is not opened, and nothing is added to it. Nor is a signed log without its copy, until
 somebody says that it is the current one (`Keeper.accept`). While it is open it is signed by a
-schedule (`signing`), and what is left is signed when it is closed.
+schedule (`SigningSchedule`), and what is left is signed when it is closed.
 """
 
 from __future__ import annotations

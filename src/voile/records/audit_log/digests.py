@@ -53,8 +53,9 @@ def explanation_bytes(explanation: Explanation) -> bytes:
         "guarantees": [_guarantee(item) for item in explanation.guarantees],
         "notes": [note_to_plain(note) for note in explanation.notes],
     }
-    digests = {name: _cells_digest(array).hex() for name, array in explanation.arrays.items()}
-    return encode(content | digests)
+    for name, array in explanation.arrays.items():
+        content[name] = _cells_digest(array).hex()
+    return encode(content)
 
 
 def explanation_rows(explanation: Explanation) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""A witness: cosigns that a log only grows (c2sp.org/tlog-witness).
+"""A witness: cosigns that a log only grows (c2sp.org/tlog-witness), and answers over HTTP.
 
 It keeps one row for each log, the latest checkpoint it cosigned. Comparing with that row and
 replacing it happen in one storage command, durable before the cosignature exists: whatever happens,

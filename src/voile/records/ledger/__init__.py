@@ -10,11 +10,10 @@ A tour, by what you want to do:
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`like_parent`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
-- check it: `recomputing` recomputes balances, `journal` reads what was written
+- check it: `history` reads what was written, and recomputes balances from it
 
-Commands import from here and from few rooms besides: `event_text` and `sums`
-(costs as the log states them), `history`, `journal`, `recomputing`. The others are private, the
-tables first of all; `make lint` sees to it.
+Commands import from here and from two rooms besides: `event_text` (costs as the log states them)
+and `history`. The others are private, the tables first of all; `make lint` sees to it.
 
 Everything works inside a transaction of the caller's storage, opened with `PART`, so that a charge,
 its answer and its record in the audit log commit together (`voile.app.explain` does that).

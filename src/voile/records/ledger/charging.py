@@ -32,7 +32,6 @@ from voile.privacy.accounting.measures import (
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
-from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.tables import (
     ALERTS,
@@ -45,7 +44,7 @@ from voile.records.ledger.tables import (
     Entry,
     PopulationRow,
 )
-from voile.records.ledger.tree import AccountNode, Tree
+from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, charged
 from voile.records.storage import Reader, Transaction
 
 # --- How much of a budget is gone, in the words of the privacy guide -----------------------------

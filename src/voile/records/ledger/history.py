@@ -1,4 +1,4 @@
-"""What the journal of a tree says about one of its accounts, in one pass over the entries.
+"""What was written, and what the journal of a tree says about its accounts, in one pass.
 
 However long the journal is, what is kept grows with the number of accounts and of different events
 only: a report on a million charges needs no more memory than one on a thousand.
@@ -17,7 +17,6 @@ from voile.privacy.accounting import Basic
 from voile.privacy.accounting.measures import Measure, Sums, consumed
 from voile.privacy.events import Composed, Parallel, PrivacyEvent, Repeated
 from voile.records.ledger.accounts import Account
-from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.charging import charge_name
 from voile.records.ledger.event_text import event_from, parts_of, unpacked
 from voile.records.ledger.tables import (
@@ -30,7 +29,7 @@ from voile.records.ledger.tables import (
     AnswerRow,
     Entry,
 )
-from voile.records.ledger.tree import AccountNode
+from voile.records.ledger.tree import AccountNode, RunningTotals, charged
 from voile.records.storage import Reader
 
 # --- What was written: the journal's entries and the stored answers, for whoever checks them -----
@@ -69,8 +68,8 @@ def all_answers(t: Reader) -> Iterator[AnswerRow]:
 
 
 # --- All balances again, from a list of acts: the journal's, or what the audit log says ----------
-# Uses the arithmetic of `balances` in the order of the acts, so the results must be equal to the
-# last bit. Nothing here reads a balance.
+# Uses the arithmetic of charges (`tree`) in the order of the acts, so the results must be equal to
+# the last bit. Nothing here reads a balance.
 
 
 @dataclass(frozen=True, kw_only=True)

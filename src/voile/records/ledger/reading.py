@@ -10,12 +10,11 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting.measures import Sums, consumed, largest_count, plus
 from voile.privacy.events import PrivacyEvent
 from voile.records.ledger.accounts import check_relation
-from voile.records.ledger.balances import RunningTotals
 from voile.records.ledger.charging import effect_of
 from voile.records.ledger.event_text import event_from, unpacked
 from voile.records.ledger.ledger import Ledger
 from voile.records.ledger.tables import ENTRIES, Act, Entry
-from voile.records.ledger.tree import AccountNode, share_of
+from voile.records.ledger.tree import AccountNode, RunningTotals, share_of
 from voile.records.storage import Reader
 
 DAY: Final = 24 * 3600.0

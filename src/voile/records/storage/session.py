@@ -1,4 +1,4 @@
-"""What a database must be able to do to carry voile's storage.
+"""What a database must be able to do to carry voile's storage; writes of many, grouped.
 
 `Reader` and `Transaction` are what commands see; `Session` adds what the group commit needs. Three
 classes implement all of it: memory (the readable specification), SQLite and PostgreSQL.
