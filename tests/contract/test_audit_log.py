@@ -22,7 +22,6 @@ from tests.unit.records.audit_log.examples import (
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.records.audit_log import (
     PART,
-    AppendedRecord,
     AuditLog,
     CheckpointAcceptedRecord,
     KeyChange,
@@ -36,7 +35,7 @@ from voile.records.audit_log import (
     rotate,
     verify_receipt,
 )
-from voile.records.audit_log.log import CHECKPOINTS, HEADS, LEAVES, PublishedRow
+from voile.records.audit_log.log import CHECKPOINTS, HEADS, LEAVES, AppendedRecord, PublishedRow
 from voile.records.audit_log.merkle import is_consistent, is_included, leaf_hash
 from voile.records.audit_log.notes import Checkpoint, Note
 from voile.records.audit_log.publishing import all_records, check_stored, latest_checkpoint

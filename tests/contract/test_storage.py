@@ -34,8 +34,8 @@ from voile.records.storage import (
     Transaction,
     storage_on,
 )
-from voile.records.storage.grouped import grouped_writes
 from voile.records.storage.memory import MemoryDatabase, MemorySession
+from voile.records.storage.session import grouped_writes
 from voile.records.storage.storage import _Ticket
 
 

@@ -37,7 +37,6 @@ from voile.core.errors import InvalidInput
 from voile.records.audit_log import (
     PART,
     AuditLog,
-    ContradictedCheckpoint,
     PinnedCheckpoint,
     RemoteWitness,
     SigningKey,
@@ -59,7 +58,7 @@ from voile.records.audit_log.publishing import (
 )
 from voile.records.audit_log.witness import PART as WITNESS_PART
 from voile.records.audit_log.witness import AddCheckpointRequest
-from voile.records.audit_log.witness_client import Answered
+from voile.records.audit_log.witness_client import Answered, ContradictedCheckpoint
 from voile.records.storage import Storage, open_storage
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
@@ -492,8 +491,8 @@ def test_what_is_no_address_of_a_witness_is_refused(url: str) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voile.records.audit_log.witness_server.LIFETIME", 0.4)
-    monkeypatch.setattr("voile.records.audit_log.witness_server.MOST", 8)
+    monkeypatch.setattr("voile.records.audit_log.witness.LIFETIME", 0.4)
+    monkeypatch.setattr("voile.records.audit_log.witness.MOST", 8)
 
 
 def connected(url: str) -> socket.socket:
@@ -535,7 +534,7 @@ def test_connections_that_say_nothing_do_not_keep_others_out(
     storage: Storage, log: AuditLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many more than there is room for, none of which ever ends by itself."""
-    monkeypatch.setattr("voile.records.audit_log.witness_server.LIFETIME", 1000.0)
+    monkeypatch.setattr("voile.records.audit_log.witness.LIFETIME", 1000.0)
     before = threading.active_count()
     with honest(WITNESS_KEYS[0]) as url, ExitStack() as stack:
         for _ in range(100):

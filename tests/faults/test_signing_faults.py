@@ -21,8 +21,7 @@ from tests.unit.records.test_signing import (
 )
 from voile.app.explain import ReleaseService
 from voile.core.errors import StorageFault
-from voile.records.signing import SigningSchedule
-from voile.records.vault import Vault
+from voile.records.vault import SigningSchedule, Vault
 
 PROCESSES = 3
 ANSWERS = 8

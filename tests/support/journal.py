@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from voile.records.ledger.history import JournalCheck, differences, forgotten_alerts, misplaced
-from voile.records.ledger.journal import entries_of
+from voile.records.ledger.history import (
+    JournalCheck,
+    differences,
+    entries_of,
+    forgotten_alerts,
+    misplaced,
+)
 from voile.records.ledger.tree import AccountNode
 from voile.records.storage import Reader
 

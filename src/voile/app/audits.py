@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from voile.app.anchoring import anchor_log, anchors_of, deploy_anchor
 from voile.app.calls import Context
 from voile.app.commands.audit import (
     AcceptCheckpoint,
@@ -33,8 +32,7 @@ from voile.app.log_start import check_start, start_log
 from voile.app.output_check import check_outputs, files_of
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
-from voile.core.explanation import Explanation
-from voile.core.explanation_file import is_saved
+from voile.core.explanation import Explanation, is_saved
 from voile.core.input_file import LARGEST_TEXT, open_regular, read_file
 from voile.records.audit_log import (
     PART,
@@ -60,7 +58,13 @@ from voile.records.audit_log import (
     verify_receipt,
     verify_row_receipt,
 )
-from voile.records.audit_log.anchor import new_keystore, open_account
+from voile.records.audit_log.anchor import (
+    anchor_log,
+    anchors_of,
+    deploy_anchor,
+    new_keystore,
+    open_account,
+)
 from voile.records.audit_log.canonical import Malformed, decode_flat
 from voile.records.audit_log.delivery import GWEI
 from voile.records.audit_log.notes import LARGEST_NOTE, KeyKind, VerifierKey, to_base64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -45,6 +45,7 @@ from voile.records.ledger import (
     AdaptiveSpending,
     BudgetReport,
     Children,
+    Entry,
     Forecast,
     Ledger,
     Opening,
@@ -52,11 +53,12 @@ from voile.records.ledger import (
     ReplayKey,
     Risk,
     budget_report,
+    charge_name,
     forecast,
     share_of,
 )
 from voile.records.ledger.event_text import unpacked
-from voile.records.ledger.journal import Entry, charge_name, entries_of
+from voile.records.ledger.history import entries_of
 from voile.records.storage import Reader, Storage
 from voile.records.storage.opening import open_existing
 from voile.records.vault import PARTS, Place, Vault, check_named, open_vault_at, usual_place
@@ -176,12 +178,10 @@ class AccountUse:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        facts = {name: value for name, value in vars(self).items() if name != "protected"}
-        names = list(facts)
-        at = names.index("parent") + 1
-        before = {name: facts[name] for name in names[:at]}
-        after = {name: facts[name] for name in names[at:]}
-        return {**before, **self.protected.texts, **after}
+        facts: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            facts |= value.texts if isinstance(value, Protected) else {name: value}
+        return facts
 
 
 @dataclass(frozen=True)
@@ -365,11 +365,9 @@ def _place(database: str, key: Path | None = None, policy: Path | None = None) -
     return usual_place(database=database, signing_key=key, policy=policy)
 
 
-@contextmanager
-def _records(command: OpenBudget | RenewBudget) -> Iterator[Vault]:
+def _records(command: OpenBudget | RenewBudget) -> AbstractContextManager[Vault]:
     place = _place(command.database, command.signing_key, command.policy)
-    with open_vault_at(place, signing=None) as vault:
-        yield vault
+    return open_vault_at(place, signing=None)
 
 
 @contextmanager

@@ -17,9 +17,8 @@ from voile.core.atomic_file import disk_fault, locked
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import LARGEST_TEXT, damaged, open_regular, read_file
 from voile.core.optional import optional
-from voile.core.schema.locate import dotted, quoted
-from voile.datasets.csv_files import check_form
-from voile.datasets.tables import is_parquet
+from voile.core.toml_text import dotted, quoted
+from voile.datasets.tables import check_form, is_parquet
 
 SCHEMA_FILE: Final = "schema.toml"
 _LOCK: Final = ".voile-init.lock"

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ValidationError
 from voile.app.commands.fields import plain_message
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.input_file import read_text
-from voile.core.schema.locate import dotted, line_of
-from voile.core.toml_text import LARGEST_TOML, parse_toml
+from voile.core.toml_text import LARGEST_TOML, dotted, line_of, parse_toml
 
 Form = TypeVar("Form", bound=BaseModel)
 Keys: TypeAlias = tuple[str, ...]

@@ -19,8 +19,8 @@ from voile.attribution.trees import TreeShapley
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.core.method import Method
 from voile.core.schema import Schema
+from voile.core.transparency import Method
 from voile.models import WrappedModel
 from voile.models.wrapped import chosen_places
 

@@ -41,15 +41,8 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644) -> Path:
         content: all of its bytes.
         mode: its permissions at most; the umask takes away from them as usual.
     """
-    try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            _write_beside(path, content, mode)
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise disk_fault(path, error) from error
+    with _in_folder(path):
+        _write_beside(path, content, mode)
     return path
 
 
@@ -59,8 +52,7 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o644) -> bool:
     A link fails where a file is, so of two creators exactly one is told that the file is its own.
     """
     neighbour = _beside(path)
-    try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    with _in_folder(path):
         try:
             _write_new(neighbour, content, mode)
             os.link(neighbour, path)
@@ -68,10 +60,6 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o644) -> bool:
             return False
         finally:
             neighbour.unlink(missing_ok=True)
-            os.fsync(folder)
-            os.close(folder)
-    except OSError as error:
-        raise disk_fault(path, error) from error
     return True
 
 
@@ -80,13 +68,20 @@ def create_folder(path: Path) -> None:
     if path.is_dir():
         return
     create_folder(path.parent)
-    try:
+    with _in_folder(path):
         path.mkdir(exist_ok=True)
-        above = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+@contextmanager
+def _in_folder(path: Path) -> Iterator[None]:
+    """What changes a name in the folder of `path`: forced to the disk, its errors in our words."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(above)
+            yield
+            os.fsync(folder)
         finally:
-            os.close(above)
+            os.close(folder)
     except OSError as error:
         raise disk_fault(path, error) from error
 

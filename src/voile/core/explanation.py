@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import math
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 
 from voile.core import array_file
 from voile.core.atomic_file import replace_file
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation_checks import (
     Attributions,
     BaseValues,
@@ -32,7 +35,6 @@ from voile.core.explanation_checks import (
     shap_arrays,
     shortened,
 )
-from voile.core.explanation_file import FORMAT, VERSION, unpack
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
@@ -46,11 +48,81 @@ from voile.core.row_note import (
     notes_for,
 )
 
+# --- The file an `Explanation` is saved in: arrays and labels, see `array_file` ------------------
+# Version 1 was a plain zip of one JSON text and one .npy file an array. It is still read: members
+# are stored uncompressed and side by side, so that a file allocates no more than its own size.
+
+FORMAT = "voile explanation"
+VERSION = 2
+_ZIP = b"PK"
+_LABELS = "explanation.json"
+_LISTS = ("feature_names", "output_names", "guarantees", "notes")
+
+
+def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Labels and arrays of any version; `path` names the content in errors."""
+    if content.startswith(_ZIP):
+        arrays, labels = _unzipped(content, path)
+    else:
+        arrays, labels = array_file.unpack(content, path, FORMAT, VERSION)
+    if unknown := sorted(set(labels) - {"format", "version", *_LISTS}):
+        raise UnreadableFile(f"{path}: holds what no saved explanation does: {unknown!r:.100}")
+    for name in _LISTS:
+        if not isinstance(labels.get(name), list):
+            raise UnreadableFile(f"{path}: {name} must be a list, found {labels.get(name)!r:.100}")
+    return labels, arrays
+
+
+def is_saved(content: bytes) -> bool:
+    """Whether these may be the bytes of a saved explanation."""
+    return content.startswith(_ZIP) or array_file.is_saved(content)
+
+
+# --- version 1 ------------------------------------------------------------------------------------
+
+
+def _unzipped(content: bytes, path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    with damaged(path), zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if sum(info.file_size for info in archive.infolist()) > len(content):
+            raise ValueError("its members overlap")
+        members = {info.filename: _stored(archive, info) for info in archive.infolist()}
+    labels = array_file.label_from(members.pop(_LABELS, b""))
+    array_file.check_kind(path, labels, FORMAT, 1)
+    with damaged(path):
+        names = labels.pop("arrays")
+        # The list is under a checksum, the directory of the zip is not: an entry could get lost.
+        if sorted(members) != [f"{name}.npy" for name in names]:
+            raise ValueError(f"it should hold {names}, found {sorted(members)}")
+        return {name: _array(members[f"{name}.npy"]) for name in names}, labels
+
+
+def _stored(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise ValueError("a saved explanation holds uncompressed members only")
+    return archive.read(info)
+
+
+def _array(member: bytes) -> NDArray[Any]:
+    stream = io.BytesIO(member)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ValueError("an array has a header of another version")
+    shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+    # Over the bytes that are there: a header may declare any size, and numpy makes room for it.
+    flat: NDArray[Any] = np.frombuffer(member, dtype, offset=stream.tell())
+    if len(flat) != math.prod(shape):
+        raise ValueError(f"an array of shape {shape} has {len(flat)} values")
+    return flat.reshape(shape, order="F" if by_columns else "C").copy()
+
+
+# --------------------------------------------------------------------------------------------------
+
+
 if TYPE_CHECKING:
     from voile.core.description import Description
     from voile.core.schema import Schema
 
 NO_GUARANTEE = "no privacy guarantee"
+_OPTIONAL = ("data", "standard_errors", "half_widths")
 _MOST_OUTPUTS = 3
 """In one line of a `repr`."""
 
@@ -146,6 +218,12 @@ class Explanation:
         """(rows, features, outputs)."""
         rows, features, outputs = self.values.shape
         return rows, features, outputs
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Those that are there, by name."""
+        names = ("values", "base_values", *_OPTIONAL)
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     @property
     def reach(self) -> Attributions | None:
@@ -260,16 +338,9 @@ class Explanation:
     def _agrees(
         self, other: Explanation, equal: Callable[[NDArray[Any], NDArray[Any]], bool]
     ) -> bool:
-        pairs = [
-            (self.values, other.values),
-            (self.base_values, other.base_values),
-            (self.data, other.data),
-            (self.standard_errors, other.standard_errors),
-            (self.half_widths, other.half_widths),
-        ]
-        return all(
-            mine is theirs or (mine is not None and theirs is not None and equal(mine, theirs))
-            for mine, theirs in pairs
+        mine, theirs = self.arrays, other.arrays
+        return mine.keys() == theirs.keys() and all(
+            mine[name] is theirs[name] or equal(mine[name], theirs[name]) for name in mine
         )
 
     # --- leaving and coming back ----------------------------------------------------------------
@@ -308,17 +379,13 @@ class Explanation:
 
     def to_bytes(self) -> bytes:
         """The content of the file that `save` writes, to be kept in a database."""
-        arrays: dict[str, NDArray[Any]] = {"values": self.values, "base_values": self.base_values}
-        arrays |= {} if self.data is None else {"data": self.data}
-        arrays |= {} if self.standard_errors is None else {"standard_errors": self.standard_errors}
-        arrays |= {} if self.half_widths is None else {"half_widths": self.half_widths}
         labels = {
             "feature_names": list(self.feature_names),
             "output_names": list(self.output_names),
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "notes": [note_to_plain(note) for note in self.notes],
         }
-        return array_file.pack(FORMAT, arrays, labels, VERSION)
+        return array_file.pack(FORMAT, self.arrays, labels, VERSION)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -341,9 +408,7 @@ class Explanation:
                 notes=tuple(note_from_plain(note) for note in labels["notes"]),
                 values=arrays["values"],
                 base_values=arrays["base_values"],
-                data=arrays.get("data"),
-                standard_errors=arrays.get("standard_errors"),
-                half_widths=arrays.get("half_widths"),
+                **{name: arrays[name] for name in _OPTIONAL if name in arrays},
             )
 
     # --- reading --------------------------------------------------------------------------------

@@ -34,13 +34,16 @@ def read_file(path: Path, largest: int = LARGEST_FILE) -> bytes:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def read_private(path: Path) -> bytes:
-    """The same of a file with a secret; `Refused` if others than its owner can get at it."""
+def read_private(path: Path, what: str = "a secret") -> bytes:
+    """The same of a file with a secret; `Refused` if others than its owner can get at it.
+
+    The open file is looked at, not its name: nobody can swap it in between.
+    """
     try:
         with open_regular(path) as stream:
             mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
             if mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise Refused(f"{path}: mode {mode:04o} lets others at a secret; chmod 600 it")
+                raise Refused(f"{path}: mode {mode:04o} lets others at {what}; chmod 600 it")
             return read_at_most(stream, str(path), LARGEST_TEXT)
     except OSError as error:
         raise UnreadableFile(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Transparency levels and roles: how much detail, and who may ask for it.
+"""What can be chosen of an explanation: how much detail, who may ask for it, how it is computed.
 
 The published table names degrees of user control and no roles; `Role` is a ladder of four, one for
 each level. `voile.release.levels` says what each level releases, and at which price.
@@ -56,3 +56,36 @@ def check_role(level: Level, role: Role) -> None:
             f"level {level!s} needs the role {NEEDED[level]!s}, found {role!s}; "
             f"this role may ask for: {', '.join(allowed)}"
         )
+
+
+# --- `Method`: how an explanation is computed, where somebody chooses it -------------------------
+
+
+class Method(StrEnum):
+    """How attributions are computed.
+
+    >>> Method("lime").is_shapley, Method("kernel").is_shapley
+    (False, True)
+    """
+
+    EXACT = "exact"
+    """Shapley values from every coalition, up to 20 players."""
+    KERNEL = "kernel"
+    """Shapley values by regression on drawn coalitions."""
+    PERMUTATION = "permutation"
+    """Shapley values from random orders; unbiased."""
+    TREES = "trees"
+    """Shapley values from the trees of a forest themselves."""
+    SURROGATE = "surrogate"
+    """Shapley values of the surrogate in an artefact."""
+    LIME = "lime"
+    """Coefficients of a local linear model."""
+    GRADIENTS = "gradients"
+    """Integrated gradients, from the background rows."""
+    SALIENCY = "saliency"
+    """The gradient at the row itself."""
+
+    @property
+    def is_shapley(self) -> bool:
+        """Whether it gives the Shapley values of the model over the background rows."""
+        return self in (Method.EXACT, Method.KERNEL, Method.PERMUTATION, Method.TREES)

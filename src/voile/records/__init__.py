@@ -6,6 +6,6 @@ They share a transaction: a charge, the answer it paid for and its record are co
 - `ledger`: privacy budgets, charges and stored answers
 - `audit_log`: a tamper-evident log, its checkpoints, proofs and receipts
 - `vault`: all of it opened, with the keys beside it
-- `checkpoints`, `signing`: the log signed, pinned and compared
-- `stored_answers`, `nonces`: what opens the commitments of a record
+- `checkpoints`: the log signed, pinned and compared
+- `stored_answers`: what opens the commitments of a record
 """

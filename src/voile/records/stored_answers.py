@@ -15,9 +15,8 @@ from voile.records.audit_log import (
     decode_record,
     explanation_bytes,
 )
-from voile.records.audit_log.commitments import digest as commitment
-from voile.records.ledger import Ledger, ReplayKey
-from voile.records.ledger.journal import AnswerRow
+from voile.records.audit_log.canonical import commitment_digest
+from voile.records.ledger import AnswerRow, Ledger, ReplayKey
 from voile.records.storage import Reader
 
 # --- Nonces of a charge's commitments: found again from what is kept, and never used twice -------
@@ -53,7 +52,7 @@ def opened_by_nonces(receipt: Receipt, contents: Mapping[str, bytes]) -> Receipt
     """The receipt, if its nonces open its record to these; nobody is handed one that fails."""
     record = decode_record(receipt.record)
     for name, content in contents.items():
-        if commitment(name, receipt.nonces[name], content) != getattr(record, name, None):
+        if commitment_digest(name, receipt.nonces[name], content) != getattr(record, name, None):
             raise VerificationFailed(
                 f"record {receipt.index} does not commit to this {name}: the answer was exchanged, "
                 "or the replay key; no receipt is written, `voile budget verify` says more"
@@ -97,7 +96,7 @@ class StoredAnswer(NamedTuple):
 
         Both nonces are halves of one digest: the key that opens the answer opens the question.
         """
-        return commitment("answer", self.nonces(key)["answer"], self.content) == committed
+        return commitment_digest("answer", self.nonces(key)["answer"], self.content) == committed
 
 
 class KeySample(NamedTuple):

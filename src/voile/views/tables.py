@@ -17,7 +17,7 @@ from voile.views.text import reasons
 if TYPE_CHECKING:
     from voile.app.budgets import AccountUse
     from voile.app.demo import Demo
-    from voile.core.schema.report import ColumnFinding, ColumnReport
+    from voile.core.schema.schema import ColumnFinding, ColumnReport
 
 _MOST_COLUMNS: Final = 4
 

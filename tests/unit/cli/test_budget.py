@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from tests.support.budget_schema import SCHEMA
 from tests.unit.app.budget_examples import drawn, request
 
 from voile import cli
@@ -18,7 +19,6 @@ from voile.core.errors import BudgetExceeded
 from voile.privacy.events import Zcdp
 from voile.records.audit_log import AuditLog
 from voile.records.ledger import Ledger, ReplayKey
-from voile.records.ledger.report import SCHEMA
 from voile.records.ledger.tables import BALANCES
 from voile.records.storage import open_storage
 from voile.records.storage.opening import PARTS as PART_VERSIONS

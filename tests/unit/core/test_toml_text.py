@@ -11,8 +11,7 @@ import voile
 from voile.app.toml_file import TomlFile
 from voile.core.errors import SchemaError, VoileError
 from voile.core.schema import Schema
-from voile.core.schema.locate import field_at, line_of
-from voile.core.toml_text import DEEPEST, LARGEST_TOML, parse_toml
+from voile.core.toml_text import DEEPEST, LARGEST_TOML, field_at, line_of, parse_toml
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.policy import Policy
 

@@ -33,10 +33,10 @@ def test_attackers_do_to_rows_what_they_say() -> None:
     records = next(iter(CASE.parties.values()))
     np.testing.assert_array_equal(flipped(records).labels, 1 - records.labels)
     marked = with_trigger(records.rows, records.schema)
-    assert (marked[:, 0] == records.schema.features[0].domain.upper).all()  # type: ignore[attr-defined]
+    assert (marked[:, 0] == records.schema.features[0].domain.upper).all()  # type: ignore[union-attr]
     bad = backdoored(records)
     assert len(bad) == len(records), "the declared size stays"
-    assert (bad.rows[:, 0] == records.schema.features[0].domain.upper).any()  # type: ignore[attr-defined]
+    assert (bad.rows[:, 0] == records.schema.features[0].domain.upper).any()  # type: ignore[union-attr]
 
 
 def test_attacks_move_a_plain_average_and_only_the_backdoor_has_a_rate() -> None:

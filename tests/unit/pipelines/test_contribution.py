@@ -33,7 +33,7 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Composed, Gaussian, PrivacyEvent, PureDp
 from voile.records.ledger.event_text import event_text
-from voile.records.ledger.journal import entries_of
+from voile.records.ledger.history import entries_of
 from voile.release.charged import paid_artefact
 
 SCHEMA = Schema(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.unit.recommenders.examples import catalogue, shop
 from voile.core.errors import InvalidInput
-from voile.datasets.csv_files import protected_csv_columns
+from voile.datasets.tables import protected_csv_columns
 from voile.recommenders import (
     Catalogue,
     Interactions,

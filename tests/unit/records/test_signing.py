@@ -24,9 +24,15 @@ from voile.records.audit_log import PinnedCheckpoint, Policy, UnsignedRecord, ve
 from voile.records.audit_log.publishing import latest_checkpoint
 from voile.records.checkpoints import Keeper, Kept
 from voile.records.ledger import Children, ReplayKey
-from voile.records.signing import ScheduledSigning, SigningSchedule
 from voile.records.storage import Transaction
-from voile.records.vault import Place, Vault, open_vault, open_vault_at
+from voile.records.vault import (
+    Place,
+    ScheduledSigning,
+    SigningSchedule,
+    Vault,
+    open_vault,
+    open_vault_at,
+)
 
 ORIGIN = "example.org/clinic"
 NEVER = SigningSchedule(records=10**6, seconds=10**6)

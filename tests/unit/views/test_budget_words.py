@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.support.budget_schema import SCHEMA
 from tests.support.pages import budget_html
 from tests.unit.app.budget_examples import House
 
 from voile.privacy.events import Gaussian, Repeated, Zcdp
 from voile.records.ledger import BudgetReport, PlannedSpending, budget_report
-from voile.records.ledger.report import SCHEMA
 from voile.views.text import summary, two_readings
 
 

@@ -5,6 +5,76 @@
   `voile.app.budget.verification`
 """
 
-from voile.app.budget.accounts import open_budget, opened_record, renew_budget
+from __future__ import annotations
+
+from voile.records.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
+from voile.records.ledger import AccountChange, Ledger, Opening
+from voile.records.ledger.event_text import written
+from voile.records.storage import Storage, Transaction
 
 __all__ = ["open_budget", "opened_record", "renew_budget"]
+
+
+# --- Open and renew accounts, on record ----------------------------------------------------------
+
+
+def open_budget(
+    storage: Storage,
+    ledger: Ledger,
+    log: AuditLog,
+    opening: Opening,
+    *,
+    caller: str,
+    again: bool = False,
+) -> AccountChange:
+    """Open an account; the log says so in the same transaction.
+
+    Args:
+        again: it exists and was never used: give it these terms instead.
+    """
+    act = ledger.reopen if again else ledger.open
+
+    def command(t: Transaction) -> AccountChange:
+        done = act(t, opening, caller=caller)
+        log.append(t, opened_record(done))
+        return done
+
+    return storage.submit(command)
+
+
+def renew_budget(
+    storage: Storage, ledger: Ledger, log: AuditLog, account: str, *, reason: str, caller: str
+) -> AccountChange:
+    """Start a new period for an account and all below it, on record, with the reason."""
+
+    def command(t: Transaction) -> AccountChange:
+        done = ledger.renew(t, account, reason=reason, caller=caller)
+        record = BudgetRenewedRecord(
+            time=int(done.time),
+            account=account,
+            period=str(done.period),
+            epsilon=done.account.epsilon,
+            delta=done.account.delta,
+            reason=reason,
+            cost=written(done.cost) if done.cost else None,
+        )
+        log.append(t, record)
+        return done
+
+    return storage.submit(command)
+
+
+def opened_record(done: AccountChange) -> BudgetOpenedRecord:
+    """What the log says about an opening."""
+    account = done.account
+    return BudgetOpenedRecord(
+        time=int(done.time),
+        account=account.name,
+        epsilon=account.epsilon,
+        delta=account.delta,
+        **account.protected.texts,
+        parent=account.parent,
+        composition=account.composition,
+        children=account.children.value,
+        cost=written(done.cost) if done.cost else None,
+    )

@@ -21,26 +21,29 @@ from voile.records.audit_log import (
     ReleaseRecord,
     decode_record,
 )
-from voile.records.ledger import AccountNode, Ledger, Measure, ReplayKey
+from voile.records.ledger import (
+    AccountNode,
+    Act,
+    AnswerRow,
+    Entry,
+    Ledger,
+    Measure,
+    ReplayKey,
+    charge_name,
+)
 from voile.records.ledger.event_text import event_for_log, event_from, read
 from voile.records.ledger.history import (
     JournalCheck,
     Movement,
     Recomputation,
-    cost_of,
-    differences,
-    forgotten_alerts,
-    misplaced,
-)
-from voile.records.ledger.journal import (
-    Act,
-    AnswerRow,
-    Entry,
     all_answers,
     answer_of,
-    charge_name,
+    cost_of,
+    differences,
     entries_of,
     entry_at,
+    forgotten_alerts,
+    misplaced,
 )
 from voile.records.storage import Reader
 from voile.records.stored_answers import StoredAnswer

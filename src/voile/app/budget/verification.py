@@ -45,18 +45,6 @@ from voile.records.audit_log.witness_client import Answered, CosignRequest, coll
 from voile.records.ledger import Ledger, ReplayKey
 from voile.records.storage import Reader, Storage
 
-NAMES: Final = (
-    "log",
-    "kept copy",
-    "witnesses",
-    "journal",
-    "totals",
-    "charges",
-    "costs",
-    "bounds",
-    "answers",
-    "newer",
-)
 _MOST_SHOWN: Final = 3
 _SPOILED: Final = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 """What reading raises where somebody wrote into the database: any column may hold anything."""
@@ -110,19 +98,21 @@ def verify(
         compared.append(storage.read_snapshot(lambda t: Comparison(t, ledger, log, key, progress)))
         return _agree(books().journal, f"{books().entries} entries")
 
-    checks: tuple[Callable[[], str], ...] = (
-        lambda: f"{check_stored(storage, log).size} records",
-        lambda: _kept_copies(storage, log, evidence, newest),
-        lambda: _witnesses(storage, log, evidence),
-        journal,
-        lambda: _agree(books().totals, f"{books().accounts} accounts"),
-        lambda: _agree(books().charges, f"{books().acts} acts"),
-        lambda: _agree(books().costs, "every cost follows from its event"),
-        lambda: _agree(books().bounds, "no account is above its budget"),
-        lambda: _agree(books().answers, _answers_held(books().answered, evidence.replay_key)),
-        lambda: _newer(storage, log, evidence, newest),
-    )
-    numbered = enumerate(zip(NAMES, checks, strict=True), start=1)
+    checks: dict[str, Callable[[], str]] = {
+        "log": lambda: f"{check_stored(storage, log).size} records",
+        "kept copy": lambda: _kept_copies(storage, log, evidence, newest),
+        "witnesses": lambda: _witnesses(storage, log, evidence),
+        "journal": journal,
+        "totals": lambda: _agree(books().totals, f"{books().accounts} accounts"),
+        "charges": lambda: _agree(books().charges, f"{books().acts} acts"),
+        "costs": lambda: _agree(books().costs, "every cost follows from its event"),
+        "bounds": lambda: _agree(books().bounds, "no account is above its budget"),
+        "answers": lambda: _agree(
+            books().answers, _answers_held(books().answered, evidence.replay_key)
+        ),
+        "newer": lambda: _newer(storage, log, evidence, newest),
+    }
+    numbered = enumerate(checks.items(), start=1)
     return Report(tuple(_step(number, name, check) for number, (name, check) in numbered))
 
 

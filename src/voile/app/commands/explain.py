@@ -17,8 +17,7 @@ from voile.app.commands.fields import (
 from voile.core.choices import chosen
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
-from voile.core.method import Method
-from voile.core.transparency import Level, Role, check_role
+from voile.core.transparency import Level, Method, Role, check_role
 
 BESIDE_A_NAME: Final = frozenset(
     {"model", "data", "workspace", "purpose", "caller", "redraw", "preview", "overwrite"}

@@ -29,9 +29,8 @@ from voile.core.choices import ExtensibleKinds, chosen
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
-from voile.core.method import Method
 from voile.core.schema import is_table
-from voile.core.transparency import Level
+from voile.core.transparency import Level, Method
 from voile.models import digest_of
 from voile.models.additive import AdditiveModel
 from voile.privacy.accounting.conversion import gaussian_epsilon

@@ -32,7 +32,7 @@ from voile.core.guarantee import Guarantee, RowPart
 from voile.privacy.accounting.measures import Sums
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.records.audit_log import Draft, Encoded, RefusalRecord, ReleaseRecord, guarantees_digest
-from voile.records.audit_log.commitments import digest as commitment
+from voile.records.audit_log.canonical import commitment_digest
 from voile.records.ledger import (
     Account,
     Alert,
@@ -346,8 +346,8 @@ def _record(
         time=int(grant.time),
         account=grant.account.name,
         charge=grant.charge,
-        query=commitment("query", nonces["query"], request.question.canonical_bytes),
-        answer=commitment("answer", nonces["answer"], drawn.committed or drawn.content),
+        query=commitment_digest("query", nonces["query"], request.question.canonical_bytes),
+        answer=commitment_digest("answer", nonces["answer"], drawn.committed or drawn.content),
     )
 
 

@@ -23,9 +23,8 @@ from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.explanation_checks import or_numbered
 from voile.core.guarantee import RowPart
 from voile.core.input_file import read_json
-from voile.core.method import Method
 from voile.core.schema import Categories, Rows, Schema, is_table
-from voile.core.transparency import Level
+from voile.core.transparency import Level, Method
 from voile.models import Box, Simplex, WrappedModel, load_model, wrap
 from voile.pipelines.objectives import SURROGATE
 from voile.release import PUBLIC, Origin

@@ -26,7 +26,7 @@ from voile.core.guarantee import Relation
 from voile.core.row_note import Note, RowNote, filled_note
 from voile.core.schema import ColumnTable, Feature, Problem, Rows, Schema, SchemaReport, is_table
 from voile.core.schema.cells import raw_column
-from voile.core.schema.report import MISSING_ADVICE
+from voile.core.schema.schema import MISSING_ADVICE
 from voile.datasets.tables import read_protected_table, read_table
 from voile.pipelines.tables import TableRecords
 from voile.records.audit_log import array_digest

@@ -55,17 +55,17 @@ from voile.records.audit_log import (
     guarantees_digest,
     issue_receipt,
 )
-from voile.records.audit_log.commitments import digest as commitment
+from voile.records.audit_log.canonical import commitment_digest
 from voile.records.ledger import Alert, Question, ReplayKey
 from voile.records.ledger.event_text import event_text
-from voile.records.ledger.journal import entry_at
+from voile.records.ledger.history import entry_at
 from voile.records.storage import Reader, Transaction
 from voile.records.stored_answers import StoredAnswer, opened_by_nonces
 from voile.records.vault import Vault
 from voile.release import Preview, Release
 from voile.release.charged import Artefact, paid_artefact
 
-# -------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # Explanations that cost nothing: one record for each call, and a proof for each row on demand.
 #
 # The record holds the guarantee that is carried forward, or says that there is none, commitments to
@@ -103,8 +103,8 @@ def free_call(vault: Vault, question: Question, subject: str, explanation: Expla
         rows=len(explanation),
         promise=CARRIED if promises else NO_PROMISE,
         guarantees=_promises_digest(promises),
-        query=commitment("query", nonces["query"], question.canonical_bytes),
-        answer=commitment("answer", nonces["answer"], explanation_bytes(explanation)),
+        query=commitment_digest("query", nonces["query"], question.canonical_bytes),
+        answer=commitment_digest("answer", nonces["answer"], explanation_bytes(explanation)),
         rows_root=tree.root,
         epsilon=first.epsilon if first else None,
         delta=first.delta if first else None,

@@ -40,7 +40,7 @@ from voile.privacy.events import PrivacyEvent
 from voile.records.audit_log import explanation_bytes
 from voile.records.ledger import Alert, ChargedAnswer, would_cost
 from voile.records.storage import Reader, Transaction
-from voile.records.storage.grouped import grouped_writes
+from voile.records.storage.session import grouped_writes
 from voile.records.vault import Vault
 from voile.release import Release
 

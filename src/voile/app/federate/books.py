@@ -35,9 +35,8 @@ from voile.records.audit_log import (
     RefusalRecord,
     RoundShownRecord,
 )
-from voile.records.ledger import Account, Charge, Opening, PlannedSpending, recent_charges
+from voile.records.ledger import Account, Charge, Entry, Opening, PlannedSpending, recent_charges
 from voile.records.ledger.event_text import event_for_log, event_text, written
-from voile.records.ledger.journal import Entry
 from voile.records.storage import Part, Reader, Table, Transaction
 from voile.records.vault import Vault
 

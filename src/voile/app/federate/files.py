@@ -35,8 +35,7 @@ from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Protected, ProtectedUnit
 from voile.core.randomness import StreamCipher
 from voile.core.schema import ColumnFinding, ColumnReport, Problem, RawColumn, Rows, Schema
-from voile.core.schema.report import MISSING_ADVICE, MOSTLY_EMPTY
-from voile.core.schema.schema import draw_rows
+from voile.core.schema.schema import MISSING_ADVICE, MOSTLY_EMPTY, draw_rows
 from voile.datasets.tables import check_cells_separate, read_table
 from voile.federation.secure_aggregation import ThreatModel
 from voile.federation.stored_text import file_stem

@@ -39,7 +39,7 @@ from voile.app.toml_file import TomlFile
 from voile.core.errors import InvalidInput, Refused
 from voile.core.input_file import read_private
 from voile.core.one_thread import one_thread
-from voile.core.schema.locate import quoted
+from voile.core.toml_text import quoted
 from voile.datasets.tables import check_cells_separate, read_protected_table
 from voile.federation import Progress
 from voile.federation.flower import (
@@ -67,7 +67,7 @@ from voile.records.storage import Reader
 from voile.records.vault import Place, open_vault_at
 from voile.training import Progress as Steps
 
-# -------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # What a node on a machine of its own leaves beside its books, and what its operator is shown.
 
 
@@ -169,9 +169,6 @@ def _last_contact(path: Path) -> str | None:
     return f"{datetime.fromtimestamp(changed, UTC):{TIME}}"
 
 
-# --------------------------------------------------------------------------------------------------
-
-
 # --- The same federation with every party on a machine of its own, over a Flower SuperLink -------
 # A party's node is a long-lived process that answers with its own rows, books, keys and voile; the
 # server is another one. What they say is signed on both sides with the keys of the agreement, so
@@ -261,9 +258,6 @@ def server_key(agreement: FederationAgreement) -> VerifierKey:
             "(the key in the policy of the server's folder)"
         )
     return agreement.server_key
-
-
-# --------------------------------------------------------------------------------------------------
 
 
 # --- How parties on machines of their own come to an agreement: each makes its keys where it is --

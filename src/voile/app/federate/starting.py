@@ -30,7 +30,7 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.input_file import read_file
-from voile.core.schema.locate import quoted
+from voile.core.toml_text import quoted
 from voile.federation.aggregators import MEAN
 from voile.federation.stored_text import file_stem
 

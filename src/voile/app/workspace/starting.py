@@ -28,7 +28,7 @@ from voile.core.atomic_file import check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import ProtectedUnit, Relation, RowPart
 from voile.core.schema import Schema
-from voile.core.schema.locate import dotted, quoted
+from voile.core.toml_text import dotted, quoted
 from voile.models import names_object
 from voile.records.audit_log import Policy, SigningKey
 from voile.records.checkpoints import read_policy

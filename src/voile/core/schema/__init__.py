@@ -27,7 +27,7 @@ How raw values are read:
     stand for themselves.
 """
 
-from voile.core.schema.arrays import (
+from voile.core.schema.cells import (
     ColumnTable,
     Encoded,
     FeatureValues,
@@ -37,8 +37,7 @@ from voile.core.schema.arrays import (
 )
 from voile.core.schema.domains import Categories, Domain, Numbers, Problem
 from voile.core.schema.parsing import Feature, Label
-from voile.core.schema.report import ColumnFinding, ColumnReport, Example, SchemaReport
-from voile.core.schema.schema import Schema
+from voile.core.schema.schema import ColumnFinding, ColumnReport, Example, Schema, SchemaReport
 
 __all__ = [
     "Categories",

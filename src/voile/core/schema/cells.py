@@ -10,15 +10,49 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.identifiers import MISSING_WORDS
-from voile.core.schema.arrays import FeatureValues, Mask, RawColumn
+
+# --- The forms in which data of one table travel, named once with their shapes -------------------
+
+Rows: TypeAlias = NDArray[np.float64]
+"""Shape (n, d), one column per feature: numbers as they are, categories as index into the list."""
+
+Encoded: TypeAlias = NDArray[np.float64]
+"""Shape (n, columns): numbers scaled to [0, 1] by the bounds, categories one-hot."""
+
+FeatureValues: TypeAlias = NDArray[np.float64]
+"""Shape (n,): one column of `Rows`."""
+
+RawColumn: TypeAlias = NDArray[Any]
+"""Shape (n,): the values of one column as somebody else wrote them, of any dtype."""
+
+Mask: TypeAlias = NDArray[np.bool_]
+"""Shape (n,): which rows a statement is about."""
+
+
+class ColumnTable(Protocol):
+    """Raw data by column name: a dict of lists or 1-D arrays, a pandas DataFrame, ..."""
+
+    def keys(self) -> Iterable[Any]: ...
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+def is_table(given: Any) -> TypeGuard[ColumnTable]:
+    """Whether data come by column name. A pandas column has keys as well, and is no table."""
+    return hasattr(given, "keys") and hasattr(given, "__getitem__") and not hasattr(given, "dtype")
+
+
+# --------------------------------------------------------------------------------------------------
+
 
 _WORDS = dict.fromkeys(MISSING_WORDS, math.nan) | {"true": 1.0, "false": 0.0}
 _TRUTH_TEXTS = {1.0: ("True", "true"), 0.0: ("False", "false")}

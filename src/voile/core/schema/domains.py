@@ -12,14 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from voile.core.digest_names import digest_name
 from voile.core.errors import SchemaError
-from voile.core.schema.arrays import Encoded, FeatureValues, Mask, RawColumn
-from voile.core.schema.cells import Reading, read_numbers, read_places
+from voile.core.schema.cells import (
+    Encoded,
+    FeatureValues,
+    Mask,
+    RawColumn,
+    Reading,
+    read_numbers,
+    read_places,
+)
 
 Value: TypeAlias = float | int | str
 """A raw value as a schema states it."""
@@ -38,48 +45,6 @@ class Problem(StrEnum):
     BELOW = "below"
     ABOVE = "above"
     NOT_WHOLE = "not whole"
-
-
-class Domain(Protocol):
-    """The values a column may take."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def default(self) -> Value:
-        """The value to fall back on when none is declared."""
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """What to append to the column's name for each of its encoded columns."""
-
-    def admit(self, value: object) -> Value:
-        """`value` in its normal form; a `SchemaError` about "default" if it lies outside."""
-
-    def place(self, value: Value) -> float:
-        """An admitted value as it stands in `Rows`."""
-
-    def read(self, column: RawColumn) -> Reading:
-        """Raw values as they would stand in `Rows`, before `settle`."""
-
-    def settle(self, values: FeatureValues, default: float) -> FeatureValues:
-        """The nearest values inside; `default` for those that are near to none."""
-
-    def encode(self, values: FeatureValues) -> Encoded:
-        """Settled values in encoded form, shape (n, columns)."""
-
-    def decode(self, columns: Encoded) -> FeatureValues:
-        """The inverse of `encode`, defined for any columns; follow with `settle`."""
-
-    def raw(self, values: FeatureValues) -> RawColumn:
-        """Settled values as raw values."""
-
-    def problems(self, reading: Reading) -> dict[Problem, Mask]:
-        """Which of the values read `settle` would change, and why."""
-
-    def declaration(self) -> dict[str, Any]:
-        """What a schema file says about it besides the kind."""
 
 
 @digest_name("voile.core.schema.domains.Numbers")
@@ -126,9 +91,11 @@ class Numbers:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
+        """What to append to the column's name for each of its encoded columns."""
         return ("",)
 
     def admit(self, value: object) -> float:
+        """`value` in its normal form; a `SchemaError` about "default" if it lies outside."""
         number = (_whole if self.whole else _finite)(value, "default")
         if not self.lower <= number <= self.upper:
             raise SchemaError(
@@ -137,25 +104,32 @@ class Numbers:
         return number
 
     def place(self, value: Value) -> float:
+        """An admitted value as it stands in `Rows`."""
         return float(value)
 
     def read(self, column: RawColumn) -> Reading:
+        """Raw values as they would stand in `Rows`, before `settle`."""
         return read_numbers(column)
 
     def settle(self, values: FeatureValues, default: float) -> FeatureValues:
+        """The nearest values inside; `default` for those that are near to none."""
         inside = np.clip(np.rint(values) if self.whole else values, self.lower, self.upper)
         return np.where(np.isnan(inside), default, inside) + 0.0  # one zero, see `Reading`
 
     def encode(self, values: FeatureValues) -> Encoded:
+        """Settled values in encoded form, shape (n, columns)."""
         return ((values - self.lower) / (self.upper - self.lower))[:, np.newaxis]
 
     def decode(self, columns: Encoded) -> FeatureValues:
+        """The inverse of `encode`, defined for any columns; follow with `settle`."""
         return self.lower + columns[:, 0] * (self.upper - self.lower)
 
     def raw(self, values: FeatureValues) -> RawColumn:
+        """Settled values as raw values."""
         return values.astype(np.int64) if self.whole else values.copy()
 
     def problems(self, reading: Reading) -> dict[Problem, Mask]:
+        """Which of the values read `settle` would change, and why."""
         values = reading.values
         found = {
             Problem.MISSING: reading.missing,
@@ -168,6 +142,7 @@ class Numbers:
         return found
 
     def declaration(self) -> dict[str, Any]:
+        """What a schema file says about it besides the kind."""
         return {"bounds": [self.lower, self.upper]}
 
     def __str__(self) -> str:
@@ -261,6 +236,10 @@ class Categories:
 
     def __str__(self) -> str:
         return ", ".join(str(value) for value in self.values)
+
+
+Domain: TypeAlias = Numbers | Categories
+"""The values a column may take."""
 
 
 def shown(value: object) -> str:

@@ -19,10 +19,9 @@ from typing import Any, TypeAlias
 from voile.core.digest_names import digest_name
 from voile.core.errors import SchemaError, UnreadableFile
 from voile.core.input_file import read_file
-from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn
+from voile.core.schema.cells import Encoded, FeatureValues, RawColumn
 from voile.core.schema.domains import Categories, Domain, Numbers, Value, check_text, shown
-from voile.core.schema.locate import DOCUMENT, dotted, field_at, line_of
-from voile.core.toml_text import LARGEST_TOML, parse_toml
+from voile.core.toml_text import DOCUMENT, LARGEST_TOML, dotted, field_at, line_of, parse_toml
 
 # --- Features and the label: a name, the values it may take, and what stands in for a bad value --
 

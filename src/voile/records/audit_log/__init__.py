@@ -16,8 +16,8 @@ A tour, by what you want to do:
 - check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
 - one record for many rows, and a proof for each: `RowTree`, `RowReceipt`, `verify_row_receipt`
 - be a witness for somebody else's log: `Witness`, `serve`
-- put checkpoints on a chain, and compare with what stands there: `open_anchors`, `Anchors`,
-  `AnchorEvidence`, `AnchorAddress`, `DeliveryTerms`, `ChainFault`
+- put checkpoints on a chain, and compare with what stands there: `Anchors`, `AnchorEvidence`,
+  `DeliveryTerms`
 
 Names are loaded when they are first used: the verifier works without the writing side and without
 a database. It and what it stands on import nothing else of voile; what they refuse is a ValueError
@@ -30,73 +30,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from voile.records.audit_log.anchor import Anchors, open_anchors
-    from voile.records.audit_log.commitments import Commitment
-    from voile.records.audit_log.delivery import ChainFault, DeliveryTerms
-    from voile.records.audit_log.digests import (
-        array_digest,
-        explanation_bytes,
-        explanation_rows,
-        guarantees_digest,
-        published_round_hash,
-    )
-    from voile.records.audit_log.federation_records import (
-        AbsenceRecord,
-        EvidenceRecord,
-        FederationRoundRecord,
-        ParticipationRecord,
-        RewardRecord,
-        RoundShownRecord,
-        TrustRecord,
-        WeightingRecord,
-    )
-    from voile.records.audit_log.kept import PinnedCheckpoint
-    from voile.records.audit_log.keys import SigningKey
-    from voile.records.audit_log.log import PART, AppendedRecord, AuditLog, TreeHead
-    from voile.records.audit_log.policy import AnchorAddress, Policy
-    from voile.records.audit_log.publishing import (
-        KeyChange,
-        UnsignedRecord,
-        issue_receipt,
-        publish,
-        rotate,
-    )
-    from voile.records.audit_log.receipt import Receipt
-    from voile.records.audit_log.records import (
-        AssessmentRecord,
-        BudgetOpenedRecord,
-        BudgetRenewedRecord,
-        CheckpointAcceptedRecord,
-        Draft,
-        Encoded,
-        EventsAssessmentRecord,
-        KeyRotationRecord,
-        PostProcessingRecord,
-        Record,
-        RefusalRecord,
-        ReleaseRecord,
-        canonical_bytes,
-        decode_record,
-    )
-    from voile.records.audit_log.row_receipt import RowReceipt, RowTree, verify_row_receipt
-    from voile.records.audit_log.verifier import (
-        AnchorEvidence,
-        CheckOutcome,
-        OtherCheckpoint,
-        Report,
-        Step,
-        record_lines,
-        verify_export,
-        verify_receipt,
-    )
-    from voile.records.audit_log.witness import Witness
-    from voile.records.audit_log.witness_client import ContradictedCheckpoint, RemoteWitness
-    from voile.records.audit_log.witness_server import serve
+    from voile.records.audit_log.anchor import Anchors as Anchors
+    from voile.records.audit_log.canonical import Commitment as Commitment
+    from voile.records.audit_log.delivery import DeliveryTerms as DeliveryTerms
+    from voile.records.audit_log.digests import array_digest as array_digest
+    from voile.records.audit_log.digests import explanation_bytes as explanation_bytes
+    from voile.records.audit_log.digests import explanation_rows as explanation_rows
+    from voile.records.audit_log.digests import guarantees_digest as guarantees_digest
+    from voile.records.audit_log.digests import published_round_hash as published_round_hash
+    from voile.records.audit_log.kept import PinnedCheckpoint as PinnedCheckpoint
+    from voile.records.audit_log.keys import SigningKey as SigningKey
+    from voile.records.audit_log.log import PART as PART
+    from voile.records.audit_log.log import AuditLog as AuditLog
+    from voile.records.audit_log.policy import Policy as Policy
+    from voile.records.audit_log.publishing import KeyChange as KeyChange
+    from voile.records.audit_log.publishing import UnsignedRecord as UnsignedRecord
+    from voile.records.audit_log.publishing import issue_receipt as issue_receipt
+    from voile.records.audit_log.publishing import publish as publish
+    from voile.records.audit_log.publishing import rotate as rotate
+    from voile.records.audit_log.receipt import Receipt as Receipt
+    from voile.records.audit_log.records import AbsenceRecord as AbsenceRecord
+    from voile.records.audit_log.records import AssessmentRecord as AssessmentRecord
+    from voile.records.audit_log.records import BudgetOpenedRecord as BudgetOpenedRecord
+    from voile.records.audit_log.records import BudgetRenewedRecord as BudgetRenewedRecord
+    from voile.records.audit_log.records import CheckpointAcceptedRecord as CheckpointAcceptedRecord
+    from voile.records.audit_log.records import Draft as Draft
+    from voile.records.audit_log.records import Encoded as Encoded
+    from voile.records.audit_log.records import EventsAssessmentRecord as EventsAssessmentRecord
+    from voile.records.audit_log.records import EvidenceRecord as EvidenceRecord
+    from voile.records.audit_log.records import FederationRoundRecord as FederationRoundRecord
+    from voile.records.audit_log.records import KeyRotationRecord as KeyRotationRecord
+    from voile.records.audit_log.records import ParticipationRecord as ParticipationRecord
+    from voile.records.audit_log.records import PostProcessingRecord as PostProcessingRecord
+    from voile.records.audit_log.records import Record as Record
+    from voile.records.audit_log.records import RefusalRecord as RefusalRecord
+    from voile.records.audit_log.records import ReleaseRecord as ReleaseRecord
+    from voile.records.audit_log.records import RewardRecord as RewardRecord
+    from voile.records.audit_log.records import RoundShownRecord as RoundShownRecord
+    from voile.records.audit_log.records import TrustRecord as TrustRecord
+    from voile.records.audit_log.records import WeightingRecord as WeightingRecord
+    from voile.records.audit_log.records import canonical_bytes as canonical_bytes
+    from voile.records.audit_log.records import decode_record as decode_record
+    from voile.records.audit_log.row_receipt import RowReceipt as RowReceipt
+    from voile.records.audit_log.row_receipt import RowTree as RowTree
+    from voile.records.audit_log.row_receipt import verify_row_receipt as verify_row_receipt
+    from voile.records.audit_log.verifier import AnchorEvidence as AnchorEvidence
+    from voile.records.audit_log.verifier import CheckOutcome as CheckOutcome
+    from voile.records.audit_log.verifier import OtherCheckpoint as OtherCheckpoint
+    from voile.records.audit_log.verifier import Report as Report
+    from voile.records.audit_log.verifier import Step as Step
+    from voile.records.audit_log.verifier import record_lines as record_lines
+    from voile.records.audit_log.verifier import verify_export as verify_export
+    from voile.records.audit_log.verifier import verify_receipt as verify_receipt
+    from voile.records.audit_log.witness import Witness as Witness
+    from voile.records.audit_log.witness import serve as serve
+    from voile.records.audit_log.witness_client import RemoteWitness as RemoteWitness
 
 _HOMES = {
-    "anchor": ["Anchors", "open_anchors"],
-    "commitments": ["Commitment"],
-    "delivery": ["ChainFault", "DeliveryTerms"],
+    "anchor": ["Anchors"],
+    "canonical": ["Commitment"],
+    "delivery": ["DeliveryTerms"],
     "digests": [
         "array_digest",
         "explanation_bytes",
@@ -104,23 +97,14 @@ _HOMES = {
         "guarantees_digest",
         "published_round_hash",
     ],
-    "federation_records": [
-        "AbsenceRecord",
-        "EvidenceRecord",
-        "FederationRoundRecord",
-        "ParticipationRecord",
-        "RewardRecord",
-        "RoundShownRecord",
-        "TrustRecord",
-        "WeightingRecord",
-    ],
     "kept": ["PinnedCheckpoint"],
     "keys": ["SigningKey"],
-    "log": ["PART", "AppendedRecord", "AuditLog", "TreeHead"],
-    "policy": ["AnchorAddress", "Policy"],
+    "log": ["AuditLog", "PART"],
+    "policy": ["Policy"],
     "publishing": ["KeyChange", "UnsignedRecord", "issue_receipt", "publish", "rotate"],
     "receipt": ["Receipt"],
     "records": [
+        "AbsenceRecord",
         "AssessmentRecord",
         "BudgetOpenedRecord",
         "BudgetRenewedRecord",
@@ -128,11 +112,18 @@ _HOMES = {
         "Draft",
         "Encoded",
         "EventsAssessmentRecord",
+        "EvidenceRecord",
+        "FederationRoundRecord",
         "KeyRotationRecord",
+        "ParticipationRecord",
         "PostProcessingRecord",
         "Record",
         "RefusalRecord",
         "ReleaseRecord",
+        "RewardRecord",
+        "RoundShownRecord",
+        "TrustRecord",
+        "WeightingRecord",
         "canonical_bytes",
         "decode_record",
     ],
@@ -147,75 +138,12 @@ _HOMES = {
         "verify_export",
         "verify_receipt",
     ],
-    "witness": ["Witness"],
-    "witness_client": ["ContradictedCheckpoint", "RemoteWitness"],
-    "witness_server": ["serve"],
+    "witness": ["Witness", "serve"],
+    "witness_client": ["RemoteWitness"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "PART",
-    "AbsenceRecord",
-    "AnchorAddress",
-    "AnchorEvidence",
-    "Anchors",
-    "AppendedRecord",
-    "AssessmentRecord",
-    "AuditLog",
-    "BudgetOpenedRecord",
-    "BudgetRenewedRecord",
-    "ChainFault",
-    "CheckOutcome",
-    "CheckpointAcceptedRecord",
-    "Commitment",
-    "ContradictedCheckpoint",
-    "DeliveryTerms",
-    "Draft",
-    "Encoded",
-    "EventsAssessmentRecord",
-    "EvidenceRecord",
-    "FederationRoundRecord",
-    "KeyChange",
-    "KeyRotationRecord",
-    "OtherCheckpoint",
-    "ParticipationRecord",
-    "PinnedCheckpoint",
-    "Policy",
-    "PostProcessingRecord",
-    "Receipt",
-    "Record",
-    "RefusalRecord",
-    "ReleaseRecord",
-    "RemoteWitness",
-    "Report",
-    "RewardRecord",
-    "RoundShownRecord",
-    "RowReceipt",
-    "RowTree",
-    "SigningKey",
-    "Step",
-    "TreeHead",
-    "TrustRecord",
-    "UnsignedRecord",
-    "WeightingRecord",
-    "Witness",
-    "array_digest",
-    "canonical_bytes",
-    "decode_record",
-    "explanation_bytes",
-    "explanation_rows",
-    "guarantees_digest",
-    "issue_receipt",
-    "open_anchors",
-    "publish",
-    "published_round_hash",
-    "record_lines",
-    "rotate",
-    "serve",
-    "verify_export",
-    "verify_receipt",
-    "verify_row_receipt",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,10 +10,13 @@ Pure: standard library only. The verifier stands on it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import secrets
+from dataclasses import dataclass, field
 from json.encoder import encode_basestring as _quoted
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, Self, TypeAlias
 
 Canonical: TypeAlias = str | int | list["Canonical"] | dict[str, "Canonical"]
 Flat: TypeAlias = dict[str, str | int]
@@ -139,3 +142,41 @@ def utf8(text: str) -> bytes:
 
 def _no_number(text: str) -> NoReturn:
     raise Malformed(f"expected strings and integers only, found the number {text}")
+
+
+# --- Commitments that hide: a record says *that* something was asked and answered, not *what* ----
+# SHA-256 over a tag, a 32-byte random nonce and the canonical bytes. A plain hash would not do:
+# rows of a small table can be hashed one after the other until one fits (twenty million take
+# seconds). Without the nonce that search is hopeless; with it, in a receipt, a claimed question or
+# answer is checked at once. Tag and nonce have fixed lengths, so no two inputs meet in one
+# preimage.
+#
+# Pure: standard library only. The verifier stands on it.
+
+
+NONCE_SIZE: Final = 32
+_TAGS: Final = {"query": b"voile audit log v1 query \n", "answer": b"voile audit log v1 answer\n"}
+COMMITTED: Final = tuple(_TAGS)
+"""The fields of a record that hold commitments."""
+
+
+def commitment_digest(name: str, nonce: bytes, content: bytes) -> bytes:
+    """The commitment to `content` in the field `name`."""
+    if name not in _TAGS or len(nonce) != NONCE_SIZE:
+        raise Malformed(f"expected one of {COMMITTED} and a nonce of {NONCE_SIZE} bytes")
+    return hashlib.sha256(_TAGS[name] + nonce + content).digest()
+
+
+@dataclass(frozen=True)
+class Commitment:
+    """A commitment together with its nonce. The digest is public, the nonce goes to the asker."""
+
+    name: str
+    digest: bytes
+    nonce: bytes = field(repr=False)
+
+    @classmethod
+    def to(cls, name: str, content: bytes) -> Self:
+        """Commit to the canonical bytes of a query or an answer, with a fresh nonce."""
+        nonce = secrets.token_bytes(NONCE_SIZE)
+        return cls(name, commitment_digest(name, nonce, content), nonce)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ARRAY: Final = b"voile array v1\n"
 _PLAIN_KINDS: Final = "biuf"
 _ROWS_AT_ONCE: Final = 8192
+_IN_ROWS: Final = ("values", "base_values", "standard_errors", "half_widths", "data")
+"""In the order in which the bytes of a row follow each other."""
 
 
 def array_digest(array: NDArray[Any]) -> bytes:
@@ -46,19 +48,13 @@ def explanation_bytes(explanation: Explanation) -> bytes:
     """Canonical bytes of an explanation: what an answer's commitment is made to."""
     content: dict[str, Canonical] = {
         "format": "voile explanation v1",
-        "values": array_digest(explanation.values).hex(),
-        "base_values": array_digest(explanation.base_values).hex(),
         "feature_names": list(explanation.feature_names),
         "output_names": list(explanation.output_names),
         "guarantees": [_guarantee(item) for item in explanation.guarantees],
         "notes": [note_to_plain(note) for note in explanation.notes],
     }
-    if explanation.standard_errors is not None:
-        content["standard_errors"] = array_digest(explanation.standard_errors).hex()
-    if explanation.half_widths is not None:
-        content["half_widths"] = array_digest(explanation.half_widths).hex()
-    if explanation.data is not None:
-        content["data"] = _cells_digest(explanation.data).hex()
+    for name, array in explanation.arrays.items():
+        content[name] = _cells_digest(array).hex()
     return encode(content)
 
 
@@ -71,16 +67,8 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
     """
     import numpy as np
 
-    parts: dict[str, NDArray[Any] | None] = {
-        "values": explanation.values,
-        "base_values": explanation.base_values,
-        "standard_errors": explanation.standard_errors,
-        "half_widths": explanation.half_widths,
-        "data": explanation.data,
-    }
-    kinds: dict[str, Canonical] = {
-        name: array.dtype.kind for name, array in parts.items() if array is not None
-    }
+    parts = {name: explanation.arrays[name] for name in _IN_ROWS if name in explanation.arrays}
+    kinds: dict[str, Canonical] = {name: array.dtype.kind for name, array in parts.items()}
     common: Canonical = {
         "format": "voile explanation row v1",
         "arrays": kinds,
@@ -91,11 +79,7 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
     }
     head = hashlib.sha256(encode(common)).digest()
     count = len(explanation)
-    numbers = [
-        array.reshape(count, -1)
-        for array in parts.values()
-        if array is not None and array.dtype.kind == "f"
-    ]
+    numbers = [each.reshape(count, -1) for each in parts.values() if each.dtype.kind == "f"]
     texts = explanation.data if kinds.get("data") == "U" else None
     noted = _noted(explanation)
     width = 8 * sum(part.shape[1] for part in numbers)

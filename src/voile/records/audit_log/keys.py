@@ -6,8 +6,6 @@ is made readable for its owner only, and not read if anybody else could have rea
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -15,8 +13,8 @@ from typing import ClassVar, Final, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from voile.core.atomic_file import create_key_file
-from voile.core.errors import InvalidInput, Refused, UnreadableFile
-from voile.core.input_file import open_regular
+from voile.core.errors import InvalidInput, UnreadableFile
+from voile.core.input_file import read_private
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.notes import (
     KeyKind,
@@ -29,8 +27,6 @@ from voile.records.audit_log.notes import (
 )
 
 _PREFIX: Final = "PRIVATE+KEY+"
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_LONGEST: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,8 @@ class SigningKey:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a key file; `Refused` if others than its owner can get at it."""
-        text = _read_private(path)
+        private = read_private(path, "a signing key (if it is no longer secret, rotate it)")
+        text = private.decode("utf-8", errors="replace")
         try:
             rest = text.removeprefix(_PREFIX).removesuffix("\n")
             name, key_id, material = [*rest.split("+", 2), "", ""][:3]
@@ -95,18 +92,3 @@ class SigningKey:
 
     def _signature(self, value: bytes) -> Signature:
         return Signature(self.name, self.verifier.key_id, value)
-
-
-def _read_private(path: Path) -> str:
-    try:
-        # The open file is looked at, not the name: nobody can swap it in between.
-        with open_regular(path) as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            if mode & _OTHERS:
-                raise Refused(
-                    f"{path}: mode {stat.S_IMODE(mode):04o} lets others at a signing key; if it is "
-                    "still secret, chmod 600 it, else rotate to a new key"
-                )
-            return stream.read(_LONGEST).decode("utf-8", errors="replace")
-    except OSError as error:
-        raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error

@@ -17,8 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from voile.records.audit_log.canonical import Flat, Malformed, decode_flat, encode
-from voile.records.audit_log.commitments import COMMITTED, NONCE_SIZE
+from voile.records.audit_log.canonical import (
+    COMMITTED,
+    NONCE_SIZE,
+    Flat,
+    Malformed,
+    decode_flat,
+    encode,
+)
 from voile.records.audit_log.notes import (
     LARGEST_NOTE,
     decimal,

@@ -26,8 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from voile.records.audit_log.canonical import Malformed, decode_flat
-from voile.records.audit_log.commitments import NONCE_SIZE
+from voile.records.audit_log.canonical import NONCE_SIZE, Malformed, decode_flat
 from voile.records.audit_log.merkle import EMPTY_ROOT, HASH_SIZE, is_included, leaf_hash, node_hash
 from voile.records.audit_log.notes import hash_from_base64, to_base64
 from voile.records.audit_log.policy import Policy

@@ -31,8 +31,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, Final, NoReturn, TypeVar
 
-from voile.records.audit_log import commitments
-from voile.records.audit_log.canonical import Flat, Malformed, decode_flat
+from voile.records.audit_log.canonical import Flat, Malformed, commitment_digest, decode_flat
 from voile.records.audit_log.merkle import grow, is_consistent, is_included, leaf_hash, root_of
 from voile.records.audit_log.notes import (
     BadSignature,
@@ -343,7 +342,7 @@ def _opening(
             raise _Failed(f"this record commits to no {name}")
         if name not in receipt.nonces:
             raise _Failed(f"the receipt holds no nonce that opens the {name}")
-        if commitments.digest(name, receipt.nonces[name], content).hex() != record[name]:
+        if commitment_digest(name, receipt.nonces[name], content).hex() != record[name]:
             raise _Failed(f"the {name} handed in is not the one that was recorded")
         return None, f"the {name} handed in is the one that was recorded"
 

@@ -30,8 +30,7 @@ from voile.records.audit_log.notes import (
     parse_signatures,
 )
 from voile.records.audit_log.policy import Policy, is_address
-from voile.records.audit_log.witness import AddCheckpointRequest
-from voile.records.audit_log.witness_server import PATH
+from voile.records.audit_log.witness import PATH, AddCheckpointRequest
 
 PATIENCE: Final = 10.0
 """Seconds for all witnesses together."""

@@ -10,17 +10,15 @@ A tour, by what you want to do:
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`like_parent`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
-- check it: `recomputing` recomputes balances, `journal` reads what was written
+- check it: `history` reads what was written, and recomputes balances from it
 
-Commands import from here and from few rooms besides: `event_text` and `sums`
-(costs as the log states them), `history`, `journal`, `recomputing`. The others are private, the
-tables first of all; `make lint` sees to it.
+Commands import from here and from two rooms besides: `event_text` (costs as the log states them)
+and `history`. The others are private, the tables first of all; `make lint` sees to it.
 
 Everything works inside a transaction of the caller's storage, opened with `PART`, so that a charge,
 its answer and its record in the audit log commit together (`voile.app.explain` does that).
 """
 
-from voile.core.guarantee import RowPart
 from voile.privacy.accounting.measures import Measure
 from voile.records.ledger.accounts import (
     LONGEST_NAME,
@@ -29,15 +27,21 @@ from voile.records.ledger.accounts import (
     Children,
     Opening,
     PlannedSpending,
-    Spending,
 )
-from voile.records.ledger.charging import THRESHOLDS, Alert, Charge, Grant, Risk, check_words
+from voile.records.ledger.charging import (
+    THRESHOLDS,
+    Alert,
+    Charge,
+    Grant,
+    Risk,
+    charge_name,
+    check_words,
+)
 from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of, like_parent
 from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.reading import (
     Forecast,
     Remaining,
-    WouldCost,
     forecast,
     how_many,
     recent_charges,
@@ -53,10 +57,9 @@ from voile.records.ledger.replay import (
     ReplayKey,
     WholeDataset,
 )
-from voile.records.ledger.report import BudgetReport, PlanUse, budget_report
-from voile.records.ledger.tables import PART
+from voile.records.ledger.report import BudgetReport, PlanUse, budget_report, watch
+from voile.records.ledger.tables import PART, Act, AnswerRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
-from voile.records.ledger.watch import Finding, watch
 
 __all__ = [
     "LONGEST_NAME",
@@ -66,14 +69,16 @@ __all__ = [
     "Account",
     "AccountChange",
     "AccountNode",
+    "Act",
     "AdaptiveSpending",
     "Alert",
+    "AnswerRow",
     "Asked",
     "BudgetReport",
     "Charge",
     "ChargedAnswer",
     "Children",
-    "Finding",
+    "Entry",
     "Forecast",
     "Grant",
     "Ledger",
@@ -87,11 +92,9 @@ __all__ = [
     "Remaining",
     "ReplayKey",
     "Risk",
-    "RowPart",
-    "Spending",
     "WholeDataset",
-    "WouldCost",
     "budget_report",
+    "charge_name",
     "check_fits",
     "check_words",
     "child_of",

@@ -32,7 +32,6 @@ from voile.privacy.accounting.measures import (
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
-from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.tables import (
     ALERTS,
@@ -45,7 +44,7 @@ from voile.records.ledger.tables import (
     Entry,
     PopulationRow,
 )
-from voile.records.ledger.tree import AccountNode, Tree
+from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, charged
 from voile.records.storage import Reader, Transaction
 
 # --- How much of a budget is gone, in the words of the privacy guide -----------------------------
@@ -213,6 +212,33 @@ def plan_parts_after(
     return changed, used / sum(row.planned for row in rows)
 
 
+class Effect(NamedTuple):
+    """Steps 2 and 3: what an event costs, and where it leaves the accounts on the way up.
+
+    Args:
+        cost: in the measure of the tree; empty on a plan, whose parts are counted instead.
+        standings: of the account and all above it.
+        parts: of a plan that change: event, planned, used.
+        used: the share of the parts of a plan used then.
+    """
+
+    cost: Sums
+    standings: list[RunningTotals]
+    parts: list[tuple[str, int, int]]
+    used: float
+
+
+def effect_of(t: Reader, path: Sequence[AccountNode], event: PrivacyEvent) -> Effect:
+    """Read only: what raises here, `BudgetExceeded` first of all, has written nothing."""
+    account = path[0].account
+    if account.is_plan:
+        parts, used = plan_parts_after(t, account, event)
+        return Effect((), [node.standing for node in path], parts, used)
+    assert account.measure is not None
+    cost = account.measure.cost(event)
+    return Effect(cost, standings_after(path, cost), [], 0.0)
+
+
 def write_act(
     t: Transaction,
     tree: Tree,
@@ -265,17 +291,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     root = path[-1].balance
     # The journal never goes back in time; that the clock did is recorded instead.
     time = max(root.time, now)
-    cost: Sums = ()
-    used = 0.0
-    parts: list[tuple[str, int, int]] = []
-    if account.is_plan:
-        parts, used = plan_parts_after(t, account, charge.event)
-        standings = [node.standing for node in path]
-    else:
-        assert account.measure is not None
-        # Steps 2 and 3 read only; what raises here has written nothing.
-        cost = account.measure.cost(charge.event)
-        standings = standings_after(path, cost)
+    cost, standings, parts, used = effect_of(t, path, charge.event)
     entry = Entry(
         root.account,
         root.entries,

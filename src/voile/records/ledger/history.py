@@ -1,4 +1,4 @@
-"""What the journal of a tree says about one of its accounts, in one pass over the entries.
+"""What was written, and what the journal of a tree says about its accounts, in one pass.
 
 However long the journal is, what is kept grows with the number of accounts and of different events
 only: a report on a million charges needs no more memory than one on a thousand.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -17,16 +17,59 @@ from voile.privacy.accounting import Basic
 from voile.privacy.accounting.measures import Measure, Sums, consumed
 from voile.privacy.events import Composed, Parallel, PrivacyEvent, Repeated
 from voile.records.ledger.accounts import Account
-from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.charging import charge_name
 from voile.records.ledger.event_text import event_from, parts_of, unpacked
-from voile.records.ledger.tables import ALERTS, CHILDREN, PLAN_PARTS, Act, Entry
-from voile.records.ledger.tree import AccountNode
+from voile.records.ledger.tables import (
+    ALERTS,
+    ANSWERS,
+    CHILDREN,
+    ENTRIES,
+    PLAN_PARTS,
+    Act,
+    AnswerRow,
+    Entry,
+)
+from voile.records.ledger.tree import AccountNode, RunningTotals, charged
 from voile.records.storage import Reader
 
+# --- What was written: the journal's entries and the stored answers, for whoever checks them -----
+
+_PAGE: Final = 500
+_PAGE_OF_ANSWERS: Final = 100
+
+
+def entries_of(t: Reader, root: str) -> Iterator[Entry]:
+    """The journal of a tree, a page at a time."""
+    after: int | None = None
+    while page := t.scan(ENTRIES, root, after=after, limit=_PAGE):
+        yield from page
+        after = page[-1].number
+
+
+def entry_at(t: Reader, root: str, number: int) -> Entry | None:
+    """One entry of a tree's journal."""
+    return t.get(ENTRIES, root, number)
+
+
+def answer_of(t: Reader, entry: Entry) -> AnswerRow | None:
+    """The answer that is stored for a charge."""
+    return t.get(ANSWERS, entry.query, entry.number)
+
+
+def all_answers(t: Reader) -> Iterator[AnswerRow]:
+    """A page at a time, also within one question that was answered many times."""
+    page = t.scan(ANSWERS, limit=_PAGE_OF_ANSWERS)
+    while page:
+        yield from page
+        query, number = page[-1].query, page[-1].number
+        page = t.scan(ANSWERS, query, after=number, limit=_PAGE_OF_ANSWERS) or t.scan(
+            ANSWERS, after=query, limit=_PAGE_OF_ANSWERS
+        )
+
+
 # --- All balances again, from a list of acts: the journal's, or what the audit log says ----------
-# Uses the arithmetic of `balances` in the order of the acts, so the results must be equal to the
-# last bit. Nothing here reads a balance.
+# Uses the arithmetic of charges (`tree`) in the order of the acts, so the results must be equal to
+# the last bit. Nothing here reads a balance.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,19 +263,6 @@ def differences(t: Reader, nodes: Iterable[AccountNode], found: Recomputation) -
             if used != dict(again.used):
                 problems.append(f"{name}: the parts used are not those of the acts")
     return problems
-
-
-__all__ = [
-    "JournalCheck",
-    "Movement",
-    "Recomputation",
-    "cost_of",
-    "differences",
-    "forgotten_alerts",
-    "misplaced",
-    "movement_of",
-    "nothing_of",
-]
 
 
 # --------------------------------------------------------------------------------------------------

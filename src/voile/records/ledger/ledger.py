@@ -11,14 +11,12 @@ from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
 from voile.records.ledger.accounts import Account, Children, Opening
-from voile.records.ledger.balances import RunningTotals
 from voile.records.ledger.charging import (
     Charge,
     Grant,
     apply_charge,
     check_charge,
-    plan_parts_after,
-    standings_after,
+    effect_of,
 )
 from voile.records.ledger.opening import (
     AccountChange,
@@ -29,7 +27,7 @@ from voile.records.ledger.opening import (
 )
 from voile.records.ledger.replay import Asked
 from voile.records.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
-from voile.records.ledger.tree import AccountNode, Tree
+from voile.records.ledger.tree import AccountNode, RunningTotals, Tree
 from voile.records.storage import Reader, Transaction
 
 NOT_RECORDED: Final = -1
@@ -67,7 +65,7 @@ class ChargedAnswer(NamedTuple):
         return self.grant is None
 
 
-class Ledger:
+class Ledger(Tree):
     """Accounts, charges and answers in the tables of `PART`.
 
     Guarantees
@@ -83,25 +81,25 @@ class Ledger:
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
         self._clock = clock
-        self._tree = Tree()
 
     def open(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Open an account: the root of a data set, or one below another account."""
-        return open_account(t, self._tree, opening, caller, self.now())
+        return open_account(t, self, opening, caller, self.now())
 
     def reopen(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Give a root that was never charged nor renewed other terms; `Refused` if it was."""
-        return reopen_account(t, self._tree, opening, caller, self.now())
+        return reopen_account(t, self, opening, caller, self.now())
 
     def renew(self, t: Transaction, account: str, *, reason: str, caller: str) -> AccountChange:
         """Start a new period for an account and all below it."""
         now = self.now()
-        return renew(t, self._tree, account, reason=reason, caller=caller, now=now)
+        return renew(t, self, account, reason=reason, caller=caller, now=now)
 
     def charge(self, t: Transaction, charge: Charge) -> Grant:
         """Charge an account and all above it; `BudgetExceeded` if one of them cannot afford it."""
-        return apply_charge(t, self._tree, charge, self.now())
+        return apply_charge(t, self, charge, self.now())
 
     def settle(
         self,
@@ -175,15 +173,11 @@ class Ledger:
 
     def account(self, t: Reader, name: str) -> Account:
         """What an account promises."""
-        return self._tree.node(t, name).account
-
-    def is_open(self, t: Reader, name: str) -> bool:
-        """Whether there is an account of this name."""
-        return self._tree.has(t, name)
+        return self.node(t, name).account
 
     def is_unused(self, t: Reader, name: str) -> bool:
         """Whether nothing ever happened to a root but being opened."""
-        return is_unused(t, self._tree.node(t, name))
+        return is_unused(t, self.node(t, name))
 
     def children(
         self, t: Reader, parent: str, *, after: str = "", limit: int | None = None
@@ -200,24 +194,8 @@ class Ledger:
             raise InvalidInput(f"there is no charge {charge!r} with a stored answer")
         return self._given_again(t, found)
 
-    def node(self, t: Reader, name: str) -> AccountNode:
-        """An account with its running sums."""
-        return self._tree.node(t, name)
-
-    def path(self, t: Reader, name: str) -> list[AccountNode]:
-        """An account and all above it, the root last."""
-        return self._tree.path(t, name)
-
-    def below(self, t: Reader, name: str) -> list[AccountNode]:
-        """All accounts below an account."""
-        return self._tree.below(t, name)
-
-    def nodes(self, t: Reader) -> list[AccountNode]:
-        """All accounts, each tree from its root down."""
-        return self._tree.all(t)
-
     def _given_again(self, t: Reader, kept: AnswerRow) -> ChargedAnswer:
-        return ChargedAnswer(kept, self._tree.node(t, kept.account).balance.terms, None)
+        return ChargedAnswer(kept, self.node(t, kept.account).balance.terms, None)
 
     def now(self) -> float:
         """The clock, refused if it is out of order."""
@@ -243,13 +221,8 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
             node._replace(standing=standing.get(node.account.name, node.standing))
             for node in _path(ledger, t, parent, charge.account)
         ]
-        account = path[0].account
-        check_charge(charge, account)
-        if account.is_plan:
-            plan_parts_after(t, account, charge.event)
-            continue
-        assert account.measure is not None
-        after = standings_after(path, account.measure.cost(charge.event))
+        check_charge(charge, path[0].account)
+        after = effect_of(t, path, charge.event).standings
         standing.update(zip((node.account.name for node in path), after, strict=True))
 
 

@@ -10,7 +10,6 @@ from voile.core.errors import DuplicateRecord, InvalidInput, Refused
 from voile.privacy.accounting.measures import Measure, Sums
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.records.ledger.accounts import Account, AdaptiveSpending, Opening, PlannedSpending
-from voile.records.ledger.balances import RunningTotals
 from voile.records.ledger.charging import (
     Alert,
     charge_name,
@@ -19,8 +18,7 @@ from voile.records.ledger.charging import (
     write_act,
 )
 from voile.records.ledger.event_text import event_text, packed, parts_of
-from voile.records.ledger.history import nothing_of
-from voile.records.ledger.journal import entries_of
+from voile.records.ledger.history import entries_of, nothing_of
 from voile.records.ledger.tables import (
     ACCOUNTS,
     BALANCES,
@@ -34,7 +32,7 @@ from voile.records.ledger.tables import (
     Entry,
     PlanPart,
 )
-from voile.records.ledger.tree import AccountNode, Tree, check_depth, row_from
+from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, check_depth, row_from
 from voile.records.storage import Reader, Transaction
 
 
@@ -180,15 +178,9 @@ def _renewed(t: Transaction, tree: Tree, node: AccountNode, *, carried: bool) ->
     balance, plan = node.balance, node.account.is_plan
     standing = node.standing.renewed(carried=carried)
     fresh = not plan or carried  # a plan below what is renewed keeps its period
-    balance = Balance(
-        balance.account,
-        balance.terms,
-        balance.period + int(fresh),
-        standing.pack(),
-        0 if fresh else balance.alerted,
-        balance.entries,
-        balance.time,
-    )
+    alerted = 0 if fresh else balance.alerted
+    period = balance.period + int(fresh)
+    balance = balance._replace(period=period, sums=standing.pack(), alerted=alerted)
     renewed = AccountNode(node.account, balance, standing)
     tree.replace(t, [renewed])
     if plan and fresh:

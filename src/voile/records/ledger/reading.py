@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting.measures import Sums, consumed, largest_count, plus
 from voile.privacy.events import PrivacyEvent
-from voile.records.ledger.accounts import Account, check_relation
-from voile.records.ledger.charging import plan_parts_after, standings_after
+from voile.records.ledger.accounts import check_relation
+from voile.records.ledger.charging import effect_of
 from voile.records.ledger.event_text import event_from, unpacked
 from voile.records.ledger.ledger import Ledger
 from voile.records.ledger.tables import ENTRIES, Act, Entry
-from voile.records.ledger.tree import AccountNode, share_of
+from voile.records.ledger.tree import AccountNode, RunningTotals, share_of
 from voile.records.storage import Reader
 
 DAY: Final = 24 * 3600.0
@@ -98,22 +99,19 @@ def would_cost(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> Wou
     account = path[0].account
     check_relation(event, account.protected.relation)
     before = [share_of(t, node) for node in path]
-    cost: Sums = ()
+    cost = () if account.is_plan or account.measure is None else account.measure.cost(event)
     try:
-        if account.is_plan:
-            _, share = plan_parts_after(t, account, event)
-            after = [share, *before[1:]]
-        else:
-            assert account.measure is not None
-            cost = account.measure.cost(event)
-            standings = standings_after(path, cost)
-            after = [
-                consumed(standing.spent, node.account.budgets)
-                for node, standing in zip(path, standings, strict=True)
-            ]
+        effect = effect_of(t, path, event)
     except BudgetExceeded as refused:
         return WouldCost(False, str(refused), cost, _moves(path, before, before))
+    after = (
+        [effect.used, *before[1:]] if account.is_plan else list(map(_share, path, effect.standings))
+    )
     return WouldCost(True, "", cost, _moves(path, before, after))
+
+
+def _share(node: AccountNode, standing: RunningTotals) -> float:
+    return consumed(standing.spent, node.account.budgets)
 
 
 def how_many(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> int:
@@ -146,7 +144,7 @@ def forecast(
     more = 0 if event is None else how_many(ledger, t, name, event)
     recent = [entry for entry in entries if entry.time >= now - window]
     hours = window / 3600
-    hourly_share = _share_of_charges(node, recent) / hours
+    hourly_share = share_of_charges(node, recent) / hours
     left = 1 - share_of(t, node)
     ends = now + 3600 * left / hourly_share if hourly_share > 0 else None
     return Forecast(name, more, len(recent) / hours, hourly_share, ends)
@@ -170,8 +168,9 @@ def recent_charges(
     return found
 
 
-def _share_of_charges(node: AccountNode, entries: list[Entry]) -> float:
-    account: Account = node.account
+def share_of_charges(node: AccountNode, entries: Sequence[Entry]) -> float:
+    """Of the account's budget, what these cost together; 0 for a plan."""
+    account = node.account
     if account.is_plan or account.measure is None:
         return 0.0
     total = account.measure.nothing
@@ -181,13 +180,8 @@ def _share_of_charges(node: AccountNode, entries: list[Entry]) -> float:
 
 
 def _fit(t: Reader, path: list[AccountNode], event: PrivacyEvent) -> bool:
-    account = path[0].account
     try:
-        if account.is_plan:
-            plan_parts_after(t, account, event)
-        else:
-            assert account.measure is not None
-            standings_after(path, account.measure.cost(event))
+        effect_of(t, path, event)
     except BudgetExceeded:
         return False
     return True

@@ -13,11 +13,9 @@ alone, and recognised under every unit.
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import json
-import os
 import secrets
-import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
@@ -27,10 +25,10 @@ from pathlib import Path
 from typing import ClassVar, Final, Self, TypeAlias
 
 from voile.core.atomic_file import create_key_file
-from voile.core.errors import InvalidInput, Refused, UnreadableFile
+from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.guarantee import ProtectedUnit
 from voile.core.identifiers import canonical_identifier, canonical_name
-from voile.core.input_file import open_regular
+from voile.core.input_file import read_private
 from voile.records.ledger.accounts import Account
 
 KEY_SIZE: Final = 32
@@ -174,17 +172,7 @@ class ReplayKey:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a key file; `Refused` if others than its owner can get at it."""
-        try:
-            with open_regular(path) as stream:
-                mode = os.fstat(stream.fileno()).st_mode
-                content = stream.read(1024)
-        except OSError as error:
-            raise UnreadableFile(f"{path}: cannot be read: {error.strerror}") from error
-        if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise Refused(
-                f"{path}: others can read this replay key (mode {stat.S_IMODE(mode):04o}); run "
-                "chmod 600 on it"
-            )
+        content = read_private(path, "the replay key")
         try:
             return cls(bytes.fromhex(content.removeprefix(_PREFIX).decode("ascii").strip()))
         except ValueError:
@@ -232,40 +220,27 @@ class ReplayKey:
         Args:
             of: which commitments; never the same for two contents.
         """
-        both = self._long.digest(b"nonces\n" + of.encode())
+        both = _digest(self._long, b"nonces\n" + of.encode())
         return {"query": both[:32], "answer": both[32:]}
 
     def _digest(self, purpose: bytes, content: bytes) -> bytes:
-        return self._short.digest(purpose + b"\n" + content)
+        return _digest(self._short, purpose + b"\n" + content)
+
+    # With the key hashed in once and copied, which is half of the work of a digest.
 
     @cached_property
-    def _short(self) -> _Hmac:
-        return _Hmac(self.key, hashlib.sha256())
+    def _short(self) -> hmac.HMAC:
+        return hmac.new(self.key, digestmod="sha256")
 
     @cached_property
-    def _long(self) -> _Hmac:
-        return _Hmac(self.key, hashlib.sha512())
+    def _long(self) -> hmac.HMAC:
+        return hmac.new(self.key, digestmod="sha512")
 
 
-class _Hmac:
-    """HMAC (RFC 2104) with the key hashed in once: half of the work of a digest.
-
-    Args:
-        key: at most as long as a block.
-        empty: the hash of nothing.
-    """
-
-    def __init__(self, key: bytes, empty: hashlib._Hash) -> None:
-        block = key.ljust(empty.block_size, b"\0")
-        self._inner, self._outer = empty.copy(), empty.copy()
-        self._inner.update(bytes(byte ^ 0x36 for byte in block))
-        self._outer.update(bytes(byte ^ 0x5C for byte in block))
-
-    def digest(self, content: bytes) -> bytes:
-        inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(content)
-        outer.update(inner.digest())
-        return outer.digest()
+def _digest(keyed: hmac.HMAC, content: bytes) -> bytes:
+    own = keyed.copy()
+    own.update(content)
+    return own.digest()
 
 
 def _named(about: About) -> list[str]:

@@ -1,112 +1,167 @@
 """The budget report: what was promised, what is gone, how bad that is, and what to do about it.
 
-Plain data; `report_schema.SCHEMA` describes its JSON form. The command line prints it as a table,
-`voile.views` as a page with the consumption curve.
+Plain data; `docs/budget-report.schema.json` describes its JSON form. The command line prints it as
+a table, `voile.views` as a page with the consumption curve.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, Final
 
 from voile.core.guarantee import Protected
 from voile.privacy.mechanisms.parameters import weaknesses
-from voile.records.ledger.charging import THRESHOLDS, Risk
-from voile.records.ledger.history import History, Point
-from voile.records.ledger.journal import entries_of
+from voile.records.ledger.charging import KEPT_DIGEST, Risk, charge_name
+from voile.records.ledger.history import History, Point, entries_of
 from voile.records.ledger.ledger import Ledger
-from voile.records.ledger.reading import Forecast, Remaining, epsilon_spent, forecast, remaining
-from voile.records.ledger.tables import ALERTS, PLAN_PARTS
+from voile.records.ledger.reading import (
+    DAY,
+    Forecast,
+    Remaining,
+    epsilon_spent,
+    forecast,
+    recent_charges,
+    remaining,
+    share_of_charges,
+)
+from voile.records.ledger.tables import ALERTS, PLAN_PARTS, POPULATIONS, Entry
 from voile.records.ledger.tree import AccountNode, share_of
-from voile.records.ledger.watch import Finding, watch
 from voile.records.storage import Reader
 
-# --- The JSON Schema of a budget report, published with the documentation ------------------------
-# Compatibility promise: a format keeps its name, fields and meaning; a change is a new name.
+# --- The reconstruction watch: patterns in the journal that somebody should look at --------------
+# For the custodian only. It never refuses anything, and nothing an analyst can see depends on it:
+# a refusal that depended on which records were asked about would itself say something about them.
+# What protects the records is the budget; the watch tells the custodian whom to talk to.
+#
+# Rules (all over the latest charges on an account and below it):
+#
+# 1. *overlap*: one caller asked at least `OVERLAP_TIMES` times about populations of which any two
+#    have at least `OVERLAP_SHARE` of their records in common (of the smaller one).
+# 2. *differencing*: two populations differ in at least one and at most `FEW_RECORDS` records: their
+#    difference is about those few. By whichever callers.
+# 3. *exhaustion*: more than `FAST_SHARE` of the budget was used within a day, or one caller alone
+#    used more than half of what is gone, at least a quarter of the budget.
+# 4. *averaging*: one question was answered with fresh noise at least `FRESH_TIMES` times.
+#
+# Populations are compared by keyed digests, which never leave the ledger; a finding names charges
+# and callers, not records.
+
+OVERLAP_TIMES: Final = 5
+OVERLAP_SHARE: Final = 0.9
+FEW_RECORDS: Final = 5
+FAST_SHARE: Final = 0.25
+FRESH_TIMES: Final = 3
+MOST_POPULATIONS: Final = 200
+"""Compared with each other; the latest ones."""
+MOST_CHARGES: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a rule noticed."""
+
+    rule: str
+    callers: tuple[str, ...]
+    charges: tuple[str, ...]
+    detail: str
+
+
+@dataclass(frozen=True)
+class _Asked:
+    entry: Entry
+    records: frozenset[bytes]
+
+
+def watch(ledger: Ledger, t: Reader, account: str) -> tuple[Finding, ...]:
+    """What the rules notice about an account and those below it."""
+    node = ledger.node(t, account)
+    charges = recent_charges(ledger, t, account, since=float("inf"), at_least=MOST_CHARGES)
+    asked = [_Asked(entry, _population(t, entry)) for entry in charges if entry.population]
+    asked = asked[:MOST_POPULATIONS]
+    return (
+        *_overlap(asked),
+        *_differencing(asked),
+        *_exhaustion(node, charges, share_of(t, node), ledger.now()),
+        *_averaging(charges),
+    )
+
+
+def _population(t: Reader, entry: Entry) -> frozenset[bytes]:
+    row = t.get(POPULATIONS, entry.root, entry.number)
+    content = b"" if row is None else row.records
+    return frozenset(content[n : n + KEPT_DIGEST] for n in range(0, len(content), KEPT_DIGEST))
+
+
+def _overlap(asked: Sequence[_Asked]) -> Iterator[Finding]:
+    """Rule 1: a greedy group around each caller's latest population."""
+    by_caller: defaultdict[str, list[_Asked]] = defaultdict(list)
+    for each in asked:
+        by_caller[each.entry.caller].append(each)
+    for caller, mine in by_caller.items():
+        group: list[_Asked] = []
+        for each in mine:
+            if all(_common(each.records, other.records) >= OVERLAP_SHARE for other in group):
+                group.append(each)
+        if len(group) >= OVERLAP_TIMES:
+            detail = f"asked {len(group)} times about nearly the same records"
+            yield Finding("overlap", (caller,), _names(group), detail)
+
+
+def _differencing(asked: Sequence[_Asked]) -> Iterator[Finding]:
+    """Rule 2."""
+    for one, two in combinations(asked, 2):
+        if abs(len(one.records) - len(two.records)) > FEW_RECORDS:
+            continue
+        differ = len(one.records ^ two.records)
+        if 1 <= differ <= FEW_RECORDS:
+            callers = tuple(sorted({one.entry.caller, two.entry.caller}))
+            detail = f"two populations differ in {differ} record(s): their difference is about them"
+            yield Finding("differencing", callers, _names([one, two]), detail)
+
+
+def _exhaustion(
+    node: AccountNode, charges: Sequence[Entry], share: float, now: float
+) -> Iterator[Finding]:
+    """Rule 3."""
+    latest = max((entry.time for entry in charges), default=now)
+    day = [entry for entry in charges if entry.time > max(now, latest) - DAY]
+    used = share_of_charges(node, day)
+    if used > FAST_SHARE:
+        callers = tuple(sorted({entry.caller for entry in day}))
+        detail = f"{used:.0%} of the budget was used within a day"
+        yield Finding("exhaustion", callers, tuple(map(charge_name, day[:10])), detail)
+    for caller in {entry.caller for entry in charges}:
+        mine = [entry for entry in charges if entry.caller == caller]
+        alone = share_of_charges(node, mine)
+        if alone >= 0.25 and alone > share / 2 and len(mine) < len(charges):
+            detail = f"one caller alone used {alone:.0%} of the budget"
+            yield Finding("exhaustion", (caller,), tuple(map(charge_name, mine[:10])), detail)
+
+
+def _averaging(charges: Sequence[Entry]) -> Iterator[Finding]:
+    """Rule 4."""
+    counts = Counter(entry.query for entry in charges)
+    for query, count in counts.items():
+        if count >= FRESH_TIMES:
+            same = [entry for entry in charges if entry.query == query]
+            callers = tuple(sorted({entry.caller for entry in same}))
+            detail = f"one question was answered {count} times with fresh noise"
+            yield Finding("averaging", callers, tuple(map(charge_name, same)), detail)
+
+
+def _common(one: frozenset[bytes], two: frozenset[bytes]) -> float:
+    return len(one & two) / max(1, min(len(one), len(two)))
+
+
+def _names(asked: Sequence[_Asked]) -> tuple[str, ...]:
+    return tuple(charge_name(each.entry) for each in asked)
 
 
 FORMAT: Final = "voile budget report v1"
-
-_NUMBER: Final = {"type": "number"}
-_TEXT: Final = {"type": "string"}
-_SHARE: Final = {"type": "number", "minimum": 0, "maximum": 1}
-_PERHAPS: Final = {"type": ["number", "null"], "minimum": 0}
-_RISK: Final = {"enum": [risk.value for risk in Risk]}
-
-
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": sorted(properties),
-        "additionalProperties": False,
-    }
-
-
-def _list(items: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": items}
-
-
-SCHEMA: Final[dict[str, Any]] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": FORMAT,
-    **_object(
-        format={"const": FORMAT},
-        account=_TEXT,
-        root=_TEXT,
-        dataset=_TEXT,
-        unit=_TEXT,
-        relation=_TEXT,
-        epsilon=_NUMBER,
-        delta=_NUMBER,
-        composition=_TEXT,
-        children={"enum": ["sequential", "parallel"]},
-        period={"type": "integer", "minimum": 0},
-        time=_NUMBER,
-        charges={"type": "integer", "minimum": 0},
-        consumed=_SHARE,
-        epsilon_spent=_PERHAPS,
-        basic_epsilon_spent=_PERHAPS,
-        remaining=_object(
-            account=_TEXT, share=_SHARE, available=_SHARE, limited_by=_TEXT, epsilon_spent=_PERHAPS
-        ),
-        risk=_RISK,
-        lifetime=_object(
-            periods={"type": "integer", "minimum": 1},
-            delta=_NUMBER,
-            epsilon=_PERHAPS,
-            basic_epsilon=_PERHAPS,
-            promised_epsilon=_NUMBER,
-            promised_delta=_SHARE,
-        ),
-        forecast=_object(
-            account=_TEXT,
-            more={"type": "integer", "minimum": 0},
-            hourly_rate=_NUMBER,
-            hourly_share=_NUMBER,
-            exhausted_at={"type": ["number", "null"]},
-        ),
-        alerts=_list(_object(threshold={"enum": list(THRESHOLDS)}, time=_NUMBER)),
-        accounts_below=_list(_object(account=_TEXT, consumed=_SHARE, risk=_RISK)),
-        assumptions=_list(_TEXT),
-        advice=_list(_TEXT),
-        curve=_list(_object(time=_NUMBER, share=_SHARE, act=_TEXT)),
-        findings={
-            "oneOf": [
-                {"type": "null"},
-                _list(
-                    _object(rule=_TEXT, callers=_list(_TEXT), charges=_list(_TEXT), detail=_TEXT)
-                ),
-            ]
-        },
-    ),
-}
-"""JSON Schema of `BudgetReport.to_dict`."""
-
-
-# --------------------------------------------------------------------------------------------------
-
-
+"""Compatibility promise: a format keeps its name, fields and meaning; a change is a new name."""
 COLLUSION: Final = (
     "Limits of single analysts are no guarantee against analysts who put their answers together: "
     "against them the root account's (ε, δ) holds, and nothing less."
@@ -191,7 +246,7 @@ class BudgetReport:
         return Protected.from_texts(self.unit, self.relation, self.dataset)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, as `SCHEMA` says."""
+        """Plain values for JSON."""
         content = asdict(self)
         del content["plan"]
         content["alerts"] = [{"threshold": n, "time": when} for n, when in self.alerts]

@@ -49,7 +49,7 @@ class Balance(NamedTuple):
     Args:
         terms: which `AccountRow` belongs to it.
         period: 0 at opening, one more with each renewal.
-        sums: spent, direct, peak and carried (`balances`), packed.
+        sums: spent, direct, peak and carried (`RunningTotals`), packed.
         alerted: the highest threshold recorded in this period, in percent.
         entries: of a root: how many entries its journal has.
         time: of a root: the time of the last entry.

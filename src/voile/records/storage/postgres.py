@@ -15,9 +15,8 @@ from voile.core.errors import (
     StorageReadOnly,
 )
 from voile.core.optional import optional
-from voile.records.storage.readers import Readers
 from voile.records.storage.session import Reader
-from voile.records.storage.sql import Dialect, SqlRecords
+from voile.records.storage.sql import Dialect, Readers, SqlRecords
 from voile.records.storage.tables import Row
 
 PATIENCE: Final = 10.0
@@ -182,38 +181,34 @@ class PostgresSession(SqlRecords):
         if self._is_idle():
             raise StorageFault("PostgreSQL: outside a transaction, or it was undone; try again")
 
-    def _change(self, statement: str, parameters: Row) -> int:
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """Inside the transaction, after the control statements that wait; errors in our words."""
         self._flush()
         self._check_inside()
         try:
+            yield
+        except self._psycopg.Error as error:
+            raise self._fault(error) from error
+
+    def _change(self, statement: str, parameters: Row) -> int:
+        with self._statement():
             changed: int = self._connection.execute(statement, parameters).rowcount
             return changed
-        except self._psycopg.Error as error:
-            raise self._fault(error) from error
 
     def _change_each(self, statement: str, parameters: list[Row]) -> int:
-        self._flush()
-        self._check_inside()
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.executemany(statement, parameters)  # in one round trip
-                changed: int = cursor.rowcount
+        with self._statement(), self._connection.cursor() as cursor:
+            cursor.executemany(statement, parameters)  # in one round trip
+            changed: int = cursor.rowcount
             return changed
-        except self._psycopg.Error as error:
-            raise self._fault(error) from error
 
     def _fetch(self, statement: str, parameters: Row) -> list[Row]:
-        self._flush()
-        self._check_inside()
-        try:
+        with self._statement():
             return self._ask(statement, parameters)
-        except self._psycopg.Error as error:
-            raise self._fault(error) from error
 
     def _define(self, statement: str) -> None:
-        self._flush()
-        self._check_inside()
-        self._control(statement)
+        with self._statement():
+            self._connection.execute(statement)
 
     def _control(self, statements: str) -> None:
         """Run statements, in a transaction or not."""

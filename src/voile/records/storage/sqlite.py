@@ -21,9 +21,8 @@ from voile.core.errors import (
     StorageFull,
     StorageReadOnly,
 )
-from voile.records.storage.readers import Readers
 from voile.records.storage.session import Reader
-from voile.records.storage.sql import Dialect, SqlRecords
+from voile.records.storage.sql import Dialect, Readers, SqlRecords
 from voile.records.storage.tables import Row
 from voile.records.storage.turns import Turns, hung
 

@@ -45,9 +45,9 @@ from voile.records.audit_log.notes import Checkpoint, Note
 from voile.records.audit_log.witness import PART as WITNESS_PART
 from voile.records.checkpoints import Keeper, kept_checkpoint
 from voile.records.ledger import AdaptiveSpending, Alert, Children, PlannedSpending
-from voile.records.ledger.balances import RunningTotals
 from voile.records.ledger.event_text import event_text, written
 from voile.records.ledger.tables import ANSWERS, BALANCES, ENTRIES, AnswerRow
+from voile.records.ledger.tree import RunningTotals
 from voile.records.storage import Transaction, open_storage
 
 

@@ -34,7 +34,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.core.identifiers import canonical_identifier, canonical_name
 from voile.records.audit_log import BudgetOpenedRecord, ReleaseRecord, verify_receipt
 from voile.records.ledger import NamedRecord, replay
-from voile.records.ledger.balances import RunningTotals
+from voile.records.ledger.tree import RunningTotals
 
 WIDE, PLAIN = "\uff17", "7"
 """A full-width 7, and the one on most keyboards."""

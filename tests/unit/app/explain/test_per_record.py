@@ -31,7 +31,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting.measures import plus
 from voile.records.audit_log import BudgetOpenedRecord, RefusalRecord
 from voile.records.ledger import AdaptiveSpending, NamedRecord, budget_report, remaining
-from voile.records.ledger.balances import RunningTotals
+from voile.records.ledger.tree import RunningTotals
 from voile.release import PUBLIC, TopFeaturesOfRow
 
 ORDER = AdaptiveSpending((40.0,))

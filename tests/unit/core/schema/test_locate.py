@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from voile.core.schema.locate import dotted, field_at, line_of
-from voile.core.toml_text import parse_toml
+from voile.core.toml_text import dotted, field_at, line_of, parse_toml
 
 DOCUMENT = '''\
 # features.age.kind = "comment"
@@ -101,7 +100,7 @@ def test_each_statement_is_parsed_once_or_twice_however_long_it_is(
         parsed.append(text)
         return parse_toml(text)
 
-    monkeypatch.setattr("voile.core.schema.locate.parse_toml", counted)
+    monkeypatch.setattr("voile.core.toml_text.parse_toml", counted)
     text = (
         "a = [\n" + "[1],\n" * 500 + "]\n[b]\nc = 1\n" + "".join(f"d{n} = 1\n" for n in range(50))
     )

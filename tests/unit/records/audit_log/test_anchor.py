@@ -18,10 +18,18 @@ from tests.chain import LocalChain, served
 from tests.contract_compiler import SHIPPED, compiled
 
 from voile.core.errors import InvalidInput, VerificationFailed
-from voile.records.audit_log import AnchorAddress, Anchors, ChainFault, DeliveryTerms, open_anchors
-from voile.records.audit_log.anchor import connect, deploy, origin_digest, shipped_contract
+from voile.records.audit_log import Anchors, DeliveryTerms
+from voile.records.audit_log.anchor import (
+    connect,
+    deploy,
+    open_anchors,
+    origin_digest,
+    shipped_contract,
+)
 from voile.records.audit_log.canonical import Malformed
+from voile.records.audit_log.delivery import ChainFault
 from voile.records.audit_log.notes import Checkpoint
+from voile.records.audit_log.policy import AnchorAddress
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 TERMS = DeliveryTerms(confirmations=1, patience=5.0, poll=0.01)

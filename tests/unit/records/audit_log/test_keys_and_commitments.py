@@ -24,8 +24,7 @@ from voile.records.audit_log import (
     explanation_bytes,
     published_round_hash,
 )
-from voile.records.audit_log.canonical import Malformed, decode
-from voile.records.audit_log.commitments import digest
+from voile.records.audit_log.canonical import Malformed, commitment_digest, decode
 from voile.records.audit_log.digests import guarantees_digest
 from voile.records.audit_log.notes import KeyKind
 
@@ -103,20 +102,22 @@ class TestCommitments:
         """Without the nonce, nobody can find the content by trying all of them."""
         one, two = (Commitment.to("query", b"the same row") for _ in range(2))
         assert one.digest != two.digest
-        assert digest("query", one.nonce, b"the same row") == one.digest
+        assert commitment_digest("query", one.nonce, b"the same row") == one.digest
         assert one.nonce.hex() not in repr(one)
 
     def test_the_formula(self) -> None:
         expected = hashlib.sha256(b"voile audit log v1 query \n" + bytes(32) + b"x").digest()
-        assert digest("query", bytes(32), b"x") == expected
+        assert commitment_digest("query", bytes(32), b"x") == expected
 
     def test_a_query_is_not_an_answer(self) -> None:
-        assert digest("query", bytes(32), b"x") != digest("answer", bytes(32), b"x")
+        assert commitment_digest("query", bytes(32), b"x") != commitment_digest(
+            "answer", bytes(32), b"x"
+        )
 
     @pytest.mark.parametrize(("name", "nonce"), [("other", bytes(32)), ("query", bytes(31))])
     def test_tag_and_nonce_have_fixed_lengths(self, name: str, nonce: bytes) -> None:
         with pytest.raises(Malformed):
-            digest(name, nonce, b"x")
+            commitment_digest(name, nonce, b"x")
 
 
 class TestDigests:

@@ -10,7 +10,7 @@ from pathlib import Path
 import voile.records.audit_log
 from voile.records.audit_log import verifier
 
-PURE = {"canonical", "commitments", "merkle", "notes", "policy", "receipt", "verifier"}
+PURE = {"canonical", "merkle", "notes", "policy", "receipt", "verifier"}
 FOLDER = Path(verifier.__file__).parent
 ALLOWED_EXTERNAL = {
     "cryptography.exceptions",

@@ -23,8 +23,13 @@ from voile.core.errors import InvalidInput
 from voile.records.audit_log import Witness, serve
 from voile.records.audit_log.merkle import EMPTY_ROOT
 from voile.records.audit_log.notes import Checkpoint, Note, Signature, cosigned_at, parse_signatures
-from voile.records.audit_log.witness import PART, SIZE_TYPE, AddCheckpointRequest, Reply
-from voile.records.audit_log.witness_server import WitnessServer
+from voile.records.audit_log.witness import (
+    PART,
+    SIZE_TYPE,
+    AddCheckpointRequest,
+    Reply,
+    WitnessServer,
+)
 from voile.records.storage import Storage, open_storage
 
 KEY = WITNESS_KEYS[0]

@@ -14,9 +14,9 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.privacy.accounting.measures import fits, plus
 from voile.privacy.events import Zcdp
 from voile.records.ledger import AdaptiveSpending, Children
-from voile.records.ledger.balances import RunningTotals, charged
 from voile.records.ledger.event_text import packed, read, unpacked, written
 from voile.records.ledger.history import RecomputedBalance
+from voile.records.ledger.tree import RunningTotals, charged
 
 COSTS = st.floats(min_value=1e-6, max_value=0.02)
 NAMES = ("root", "a", "b", "a1", "a2", "b1", "b2")

@@ -12,8 +12,8 @@ import pytest
 
 from voile.core.errors import StorageFault
 from voile.records.storage import Storage, open_storage
-from voile.records.storage.readers import MOST_IDLE, Readers
 from voile.records.storage.session import Reader
+from voile.records.storage.sql import MOST_IDLE, Readers
 
 
 class Connection:
