@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, TypeAlias
@@ -65,8 +64,29 @@ class SetBy(StrEnum):
     CUSTODIAN = "custodian"
 
 
-def _field(
-    set_by: SetBy,
+def caller_field(
+    description: str,
+    *,
+    default: Any = NO_DEFAULT,
+    example: Any = None,
+    option: str | None = None,
+    metavar: str | None = None,
+    formerly: tuple[str, ...] = (),
+    **checks: Any,
+) -> Any:
+    """A field that the caller may set.
+
+    Args:
+        option: how it is typed on the command line; an empty text for a positional argument, and
+            by default `--` and its name.
+        formerly: option (`--fresh`) and name (`fresh`) in the version before, if they differ.
+        checks: as of `pydantic.Field`.
+    """
+    extra = {"option": option, "metavar": metavar, "formerly": formerly or None}
+    return _field(SetBy.CALLER, description, default, example, extra, checks)
+
+
+def custodian_field(
     description: str,
     *,
     default: Any = NO_DEFAULT,
@@ -74,20 +94,32 @@ def _field(
     option: str | None = None,
     metavar: str | None = None,
     environment: str | None = None,
-    formerly: tuple[str, ...] | None = None,
+    formerly: tuple[str, ...] = (),
     **checks: Any,
 ) -> Any:
-    """A field of a command.
+    """A field that only the custodian of the data may set; see `caller_field`.
 
     Args:
-        option: how it is typed on the command line; an empty text for a positional argument, and
-            by default `--` and its name.
         environment: a variable that the command line takes it from, if it is not typed.
-        formerly: option (`--fresh`) and name (`fresh`) in the version before, if they differ.
-        checks: as of `pydantic.Field`.
     """
-    typed = {"option": option, "metavar": metavar, "environment": environment, "formerly": formerly}
-    stated: dict[str, Any] = {name: each for name, each in typed.items() if each is not None}
+    extra = {
+        "option": option,
+        "metavar": metavar,
+        "environment": environment,
+        "formerly": formerly or None,
+    }
+    return _field(SetBy.CUSTODIAN, description, default, example, extra, checks)
+
+
+def _field(
+    set_by: SetBy,
+    description: str,
+    default: Any,
+    example: Any,
+    extra: Mapping[str, Any],
+    checks: Mapping[str, Any],
+) -> Any:
+    stated = {name: value for name, value in extra.items() if value is not None}
     return Field(
         default,
         description=description,
@@ -95,12 +127,6 @@ def _field(
         json_schema_extra={"set_by": set_by.value, **stated},
         **checks,
     )
-
-
-caller_field = partial(_field, SetBy.CALLER)
-"""A field that the caller may set."""
-custodian_field = partial(_field, SetBy.CUSTODIAN)
-"""A field that only the custodian of the data may set."""
 
 
 class Command(BaseModel):
