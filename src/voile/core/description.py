@@ -15,19 +15,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.explanation_checks import Attributions
+from voile.core.explanation_checks import Attributions, BaseValues, RowData
 from voile.core.guarantee import Guarantee, ProtectedUnit
 from voile.core.row_note import KnownNote, Note, was_filled
 from voile.core.schema import Categories, Feature, Schema
-
-if TYPE_CHECKING:
-    from voile.core.explanation import Explanation  # which describes itself by this module
 
 WIDTH: Final = 2.0
 """Of an estimated ±, in typical deviations."""
@@ -182,8 +179,48 @@ class Describable(Protocol):
         """See `voile.core.explanation.Explanation.describe`."""
 
 
+class ReadableExplanation(Protocol):
+    """What is read of an `Explanation`, which describes itself and so comes after this module."""
+
+    @property
+    def values(self) -> Attributions: ...
+
+    @property
+    def base_values(self) -> BaseValues: ...
+
+    @property
+    def data(self) -> RowData | None: ...
+
+    @property
+    def half_widths(self) -> Attributions | None: ...
+
+    @property
+    def reach(self) -> Attributions | None: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def output_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]: ...
+
+    @property
+    def notes(self) -> tuple[Note, ...]: ...
+
+    @property
+    def shape(self) -> tuple[int, int, int]: ...
+
+    def carries(self, note: KnownNote) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, selection: int) -> Self: ...
+
+
 def describe(
-    explanation: Explanation,
+    explanation: ReadableExplanation,
     *,
     most: int | None = None,
     schema: Schema | None = None,
@@ -219,7 +256,7 @@ def describe(
     )
 
 
-def _alarms(explanation: Explanation) -> tuple[str, ...]:
+def _alarms(explanation: ReadableExplanation) -> tuple[str, ...]:
     """Say when privacy noise hides nearly every value.
 
     Only released values and the published width of their noise decide: this is post-processing.
@@ -235,7 +272,7 @@ def _alarms(explanation: Explanation) -> tuple[str, ...]:
     return (f"These numbers are mostly noise: {said}. Try {_remedies(explanation)}.",)
 
 
-def _remedies(explanation: Explanation) -> str:
+def _remedies(explanation: ReadableExplanation) -> str:
     """What would help: names of features cost less, and a mean over more rows needs less noise."""
     units = {each.protected.unit for each in explanation.guarantees}
     one_person = not units.isdisjoint({ProtectedUnit.EXPLAINED_ROW, ProtectedUnit.USER})
@@ -267,7 +304,7 @@ class _Amounts:
 
 
 def _amounts(
-    explanation: Explanation,
+    explanation: ReadableExplanation,
     spread: Attributions | None,
     most: int | None,
     *,
@@ -295,7 +332,7 @@ def _amounts(
 
 
 def _spread(
-    explanation: Explanation, deviations: Mapping[str, float] | None
+    explanation: ReadableExplanation, deviations: Mapping[str, float] | None
 ) -> tuple[Attributions | None, Uncertainty]:
     """The ± of every attribution, and what it means."""
     if explanation.reach is not None:
@@ -307,7 +344,7 @@ def _spread(
     return spread, Uncertainty.ESTIMATE
 
 
-def _noise_of_sum(explanation: Explanation, output: int) -> float | None:
+def _noise_of_sum(explanation: ReadableExplanation, output: int) -> float | None:
     """Of privacy noise, which is independent and as strong on the base value as on the others.
 
     Errors of sampling cancel out in the sum, so standard errors alone say nothing about it.
@@ -322,7 +359,7 @@ def _noise_of_sum(explanation: Explanation, output: int) -> float | None:
 
 
 def _outputs(
-    explanation: Explanation, amounts: _Amounts, schema: Schema | None
+    explanation: ReadableExplanation, amounts: _Amounts, schema: Schema | None
 ) -> tuple[OutputDescription, ...]:
     words = _Words(explanation, schema)
     return tuple(
@@ -364,7 +401,7 @@ def _text(value: float, near: float | None, sign: str) -> str:
     return f"{value:{sign}.{max(places, 0)}f} ± {near:.{max(places, 0)}f}"
 
 
-def _measure(explanation: Explanation, *, signed: bool) -> str:
+def _measure(explanation: ReadableExplanation, *, signed: bool) -> str:
     what = str(KnownNote.SUMMED) if explanation.carries(KnownNote.SUMMED) else "attribution"
     if explanation.carries(KnownNote.NAMES_ONLY):
         what = "named (+1 raises, -1 lowers)"
@@ -375,7 +412,7 @@ def _measure(explanation: Explanation, *, signed: bool) -> str:
 class _Words:
     """The words for an explanation, with those of a schema where there is one."""
 
-    explanation: Explanation
+    explanation: ReadableExplanation
     schema: Schema | None
 
     @property
