@@ -42,18 +42,23 @@ class StatisticsBudget:
         relation: how neighbours differ: blank one or replace one.
         rho: of all three releases together (zero-concentrated differential privacy).
         parties: how many add up their rows, each with the whole noise of its own: then noise in
-            the sum is √parties times as large.
+            the sum is √parties times as large. With noise in shares it is how many times as large
+            the variance of all shares is, and no whole number.
+        variances: the same for each of the three releases, where they were made and it is known
+            who took part; for planning `parties` counts.
     """
 
     schema: Schema
     rows: int
     relation: Relation
     rho: float
-    parties: int = 1
+    parties: float = 1
+    variances: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         positive("rows", self.rows)
-        positive("parties", self.parties)
+        if not all(1 <= each < math.inf for each in (self.parties, *(self.variances or ()))):
+            raise InvalidInput(f"noise is that of one party at least, found {self.parties}")
         classes_of(self.schema)
         if not (math.isfinite(self.rho) and self.rho > 0):
             raise InvalidInput(f"rho must be finite and above 0, found {self.rho}")
@@ -68,7 +73,7 @@ class StatisticsBudget:
         relation: Relation,
         epsilon: float,
         delta: float,
-        parties: int = 1,
+        parties: float = 1,
     ) -> Self:
         """The least noise that an adaptive account of (epsilon, delta) grants (zCDP)."""
         epsilon, delta = checked_target(epsilon, delta, pure=False)
@@ -102,6 +107,20 @@ class StatisticsBudget:
         """Of a number."""
         rule = RULE.bins
         return int(np.clip(round(rule.per_root * self.signal ** (1 / 3)), rule.least, rule.most))
+
+    @property
+    def growth(self) -> tuple[float, float, float]:
+        """By which factor noise in the sum of each release is larger, as a deviation."""
+        tables, moments, calibration = self.variances or (self.parties,) * 3
+        return math.sqrt(tables), math.sqrt(moments), math.sqrt(calibration)
+
+    @property
+    def most_bins(self) -> tuple[int, ...]:
+        """Of each feature, whatever tables are released."""
+        return tuple(
+            self.bins if edges is not None else min(cells, self.level_bins + 1)
+            for edges, cells in zip(self.fine_edges, self.fine_cells, strict=True)
+        )
 
     @property
     def level_bins(self) -> int:

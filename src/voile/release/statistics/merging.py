@@ -32,7 +32,7 @@ class MergedTables:
     @property
     def deviation(self) -> float:
         """Of the noise on one count, in the sum over parties."""
-        return self.budget.tables_noise.sigma * math.sqrt(self.budget.parties)
+        return self.budget.tables_noise.sigma * self.budget.growth[0]
 
     @cached_property
     def all_bins(self) -> tuple[FeatureBins, ...]:

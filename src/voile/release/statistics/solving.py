@@ -60,7 +60,7 @@ class Estimates:
     @property
     def _root(self) -> float:
         """By which noise grows when every party adds its own."""
-        return math.sqrt(self.budget.parties)
+        return self.budget.growth[1]
 
     # --- step 1: both releases together ---------------------------------------------------------
 
