@@ -38,7 +38,7 @@ from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema, is_table
 from voile.datasets.tables import STDIN, read_protected_table, read_table
-from voile.models.additive.model import classes_of
+from voile.models.additive import link_of
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import Composed, PrivacyEvent, Zcdp
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
@@ -323,7 +323,7 @@ def granted_rho(account: Account, epsilon: float, delta: float) -> float:
 def _schema(command: Train) -> Schema:
     given = command.schema_file
     schema = given if isinstance(given, Schema) else Schema.load(Path(given))
-    classes_of(schema)
+    link_of(schema)
     label = None if schema.label is None else schema.label.name
     if command.target not in (None, label):
         raise InvalidInput(
