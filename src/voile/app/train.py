@@ -343,7 +343,7 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
     given = command.held_out
     if given is None:
         return None
-    from voile.app.federate.files import check_open_rows
+    from voile.app.federate.tables import check_open_rows
 
     if _is_file(given) and (str(given) == STDIN or not _is_named_file(command.rows)):
         raise InvalidInput(
@@ -370,7 +370,7 @@ def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[
     """How good the model is on public rows."""
     if rows is None:
         return None
-    from voile.app.federate.results import judged_rows
+    from voile.app.federate.quality import judged_rows
 
     return judged_rows(statistics.model.predict(rows.rows), rows)
 

@@ -15,6 +15,7 @@ from voile.core.description import Description
 from voile.core.explanation import Explanation
 from voile.core.input_file import read_file
 from voile.core.schema import Schema
+from voile.core.schema.schema import draw_rows
 from voile.federation import Outcome
 from voile.records.audit_log.notes import VerifierKey
 from voile.records.audit_log.publishing import RECORDS_FILE
@@ -106,6 +107,10 @@ def importance(artefact: Artefact) -> FeatureImportance:
     from voile.attribution import shapley_explainer
     from voile.release import PostProcessed
 
+    if artefact.additive is not None:
+        # Over the background that was released with it; which rows are shown says nothing.
+        rows = draw_rows(artefact.schema, SHOWN_ROWS, np.random.default_rng(0))
+        return FeatureImportance(artefact.additive.explain(rows), None)
     rows = artefact.reference[:SHOWN_ROWS]
     if artefact.has_model:
         explainer: Any = shapley_explainer(artefact.model, rows, schema=artefact.schema)

@@ -429,7 +429,7 @@ def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "contents_of", broken)
+        patch.setattr(workflow, "write_artefact", broken)
         with pytest.raises(KeyboardInterrupt):
             federate(job)
     assert not (job.server.folder / "artefact").exists()
