@@ -20,12 +20,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.core.randomness import GeneratorSource
 from voile.federation.aggregators import WholeSum
@@ -43,9 +44,9 @@ from voile.pipelines.promises import PromisedGuarantees, promise
 from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
+from voile.privacy.mechanisms.blocks import GaussianBlocks
 from voile.privacy.mechanisms.discrete import DiscreteGaussian
 from voile.privacy.mechanisms.shares import LEAST_VARIANCE, SharedGaussian
-from voile.privacy.sensitivity import Sensitivity
 from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
 from voile.release.statistics.private_statistics import PrivateStatistics, joint_guarantee
 from voile.release.statistics.releases import (
@@ -94,7 +95,7 @@ class StatisticsPlan:
     @property
     def shared(self) -> bool:
         """Whether parties add their parts of one noise."""
-        return self.shares > 1 or self.budget.parties < len(self.facts.sizes)
+        return self.shares > 1
 
     @cached_property
     def tasks(self) -> Mapping[str, StatisticsTask]:
@@ -159,11 +160,19 @@ class StatisticsPlan:
             )
         alone = self.epsilon(self.delta, honest=1)
         return (
-            f"at least {self.shares} honest parties add their share of the noise to every sum; with "
-            f"fewer, h, the cost (rho) is {self.shares}/h times as large",
+            f"at least {self.shares} honest parties add their share of the noise to every sum; "
+            f"with fewer, h, the cost (rho) is {self.shares}/h times as large",
             "if a server sees single updates, or all other parties collude with it: epsilon = "
             f"{alone:.4g} at the same delta, from a party's own share alone",
         )
+
+    @cached_property
+    def largest_moments(self) -> list[tuple[float, tuple[int, ...]]]:
+        """Deviation and shape of each block of moments, where all features keep the most bins."""
+        columns = self.budget.target.columns
+        most = self.budget.moments_noise(self.budget.most_bins, (1 / columns,) * columns)
+        blocks = [each for each in (most.sums_blocks, most.products_blocks) if each is not None]
+        return [pair for each in blocks for pair in zip(each.sigmas, each.shapes, strict=True)]
 
     # --- what the sums say, step by step --------------------------------------------------------
 
@@ -236,13 +245,10 @@ class StatisticsTask:
         """Of the numbers. Moments are followed by zeros, up to what they can be at most."""
         budget = self.plan.budget
         if self.stage == TABLES:
-            return sum(map(math.prod, budget.tables_shapes))
+            return math.prod(budget.tables_noise.shape)
         if self.stage == CALIBRATION:
             return math.prod(budget.calibration_noise.shape)
-        most = MomentsNoise.divided(budget.most_bins, 0.5, budget.relation, budget.moments_rho)
-        products = most.products_blocks
-        shapes = most.sums_blocks.shapes + (() if products is None else products.shapes)
-        return sum(map(math.prod, shapes))
+        return sum(math.prod(shape) for _, shape in self.plan.largest_moments)
 
     @cached_property
     def largest(self) -> float:
@@ -265,11 +271,9 @@ class StatisticsTask:
             return budget.tables_noise.sigma
         if self.stage == CALIBRATION:
             return budget.calibration_noise.sigma
-        # Every weight is at least its least share, and no feature has more than the most bins.
-        bins, rho = budget.most_bins, budget.moments_rho
-        noises = [MomentsNoise.divided(bins, rate, budget.relation, rho) for rate in (0.02, 0.5)]
-        grown = 4 * max(bins) ** 2
-        return grown * max(max(n.sums_deviation, n.products_deviation) for n in noises)
+        # Other label rates divide the budget otherwise, and so do fewer bins, within the bounds of
+        # the rule: no share of it gets below an eighth of the deviation by that.
+        return 8 * max(sigma for sigma, _ in self.plan.largest_moments)
 
     def cost(self, size: int) -> Zcdp:  # noqa: ARG002
         """The whole cost of the sum, whatever a party's size is."""
@@ -354,14 +358,14 @@ class Sums:
 
     def noise(self, stage: str) -> SharedGaussian:
         """What each party adds in a round."""
-        noise, shapes = self._releases[stage].noise, self._releases[stage].shapes
-        parts = _parts(noise, shapes)
-        relative = math.sqrt(math.fsum(each.value**2 for _, _, each in parts))
-        sensitivity = replace(parts[0][2], value=relative)
+        release = self.release(stage, _nobody(self.plan))
+        parts = _blocks_of(release.noise, release.shapes)
+        # Costs of blocks add up, and so do squares of what moves each of them.
+        relative = math.sqrt(math.fsum(part.sensitivity.value**2 for part in parts))
         return SharedGaussian(
-            sigmas=tuple(sigma for sigmas, _, _ in parts for sigma in sigmas),
-            shapes=tuple(shape for _, shapes, _ in parts for shape in shapes),
-            sensitivity=sensitivity,
+            sigmas=tuple(sigma for part in parts for sigma in part.sigmas),
+            shapes=tuple(shape for part in parts for shape in part.shapes),
+            sensitivity=replace(parts[0].sensitivity, value=relative),
             shares=self.plan.shares,
         )
 
@@ -373,18 +377,8 @@ class Sums:
             return PrivateFineTables(records, budget, **terms)
         if stage == MOMENTS:
             return PrivateMoments(records, budget, **terms, tables=self.tables)
-        known = {"tables": self.tables, "moments": self.moments}
+        known: dict[str, Any] = {"tables": self.tables, "moments": self.moments}
         return PrivateCalibrationTable(records, budget, **terms, **known)
-
-    @cached_property
-    def _releases(self) -> Mapping[str, Release]:
-        """Without rows: for shapes and noise."""
-        nobody = _nobody(self.plan)
-        return {
-            name: self.release(name, nobody)
-            for place, name in enumerate(STAGES)
-            if place <= len(self.arrays)
-        }
 
     @cached_property
     def tables(self) -> FineTables:
@@ -399,8 +393,79 @@ class Sums:
         return CalibrationTable(self._restored(CALIBRATION), event=None)
 
     def _restored(self, stage: str) -> tuple[Whole, ...]:
-        noise, flat = self.noise(stage), self.arrays[stage][NUMBERS]
+        noise, flat = self.noise(stage), self.arrays[stage][NUMBERS].astype(np.int64)
         ends = np.cumsum([math.prod(shape) for shape in noise.shapes])
         parts = np.split(flat[: ends[-1]], ends[:-1])
         totals = [part.reshape(s) for part, s in zip(parts, noise.shapes, strict=True)]
         return noise.restored(totals, self.weight(stage))
+
+
+def _blocks_of(
+    noise: DiscreteGaussian | MomentsNoise, shapes: Sequence[tuple[int, ...]]
+) -> list[GaussianBlocks]:
+    if isinstance(noise, MomentsNoise):
+        both = noise.sums_blocks, noise.products_blocks
+        return [each for each in both if each is not None]
+    relative = noise.sensitivity.scaled(1 / noise.sigma)
+    sigmas = (noise.sigma,) * len(shapes)
+    return [GaussianBlocks(sigmas=sigmas, shapes=tuple(shapes), sensitivity=relative)]
+
+
+def _nobody(plan: StatisticsPlan) -> LabelledRecords:
+    empty = np.zeros((0, len(plan.facts.schema.features)))
+    return LabelledRecords.read(empty, plan.facts.schema, labels=np.zeros(0))
+
+
+# --- what comes of it -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedStatistics:
+    """What came of a federation: one additive model, whose explanations are free.
+
+    Args:
+        plan: what was agreed on.
+        results: of the three stages, by name.
+    """
+
+    plan: StatisticsPlan
+    results: Mapping[str, StageResult]
+
+    def __post_init__(self) -> None:
+        for name in STAGES:
+            if not any(row.outcome.counts for row in self.results[name].rows):
+                raise Refused(f"no sum came of {name!r}: too few parties were left")
+
+    @cached_property
+    def statistics(self) -> PrivateStatistics:
+        """The three sums as they were released, for all declared rows."""
+        sums = self.plan.after({name: found.arrays for name, found in self.results.items()})
+        parts = sums.tables, sums.moments, sums.calibration
+        return PrivateStatistics(sums.budget, *parts, self.plan.guarantee())
+
+    @cached_property
+    def model(self) -> AdditiveModel:
+        """With standard errors, its background and what is promised."""
+        return replace(self.statistics.model, guarantees=self.promise().guarantees)
+
+    def promise(self) -> PromisedGuarantees:
+        """Guarantees and notes of whatever is made from the model."""
+        return promise(self.plan, self.results, *STAGES)
+
+    def explain(self, rows: Any) -> Explanation:
+        """Shapley values by closed formula, over the released background."""
+        return self.promise().on(self.model.explain(rows))
+
+
+def train_statistics(
+    plan: StatisticsPlan, rounds: Rounds, *, unprotected: Unprotected | None = None
+) -> FederatedStatistics:
+    """Run a plan; see `voile.federation.run_pipeline`.
+
+    Args:
+        plan: from `plan_statistics`.
+        rounds: over clients that were set up with `plan.tasks`; their records are tables,
+            `TableRecords` or `LabelledRecords`.
+        unprotected: rows that figures may be published about.
+    """
+    return FederatedStatistics(plan, run_pipeline(plan, rounds, unprotected=unprotected))

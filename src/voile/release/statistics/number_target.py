@@ -95,7 +95,7 @@ class NumberFit:
     def deviation(self) -> float:
         """Of the noise on each sum, over rows: on the mean of t·p and of p²."""
         budget = self.first.budget
-        noise = budget.calibration_noise.sigma * math.sqrt(budget.parties)
+        noise = budget.calibration_noise.sigma * budget.growth[2]
         return noise / self.first.target.steps**2 / budget.rows
 
     @cached_property

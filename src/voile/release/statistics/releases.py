@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from voile.core import array_file
 from voile.core.errors import InvalidInput
@@ -169,7 +168,7 @@ class _StatisticsRelease(ChargedRelease):
         check_bounds(self.sensitivity, self.protected)
         read = LabelledRecords.read(self.records, self.budget.schema)
         object.__setattr__(self, "_read", read)
-        alone = self.budget.parties == 1
+        alone = self.budget.parties == 1 and self.budget.variances is None
         if len(read) > self.budget.rows or (alone and len(read) < self.budget.rows):
             raise InvalidInput(
                 f"the budget is for {self.budget.rows} rows, found {len(read)}: null rows count"

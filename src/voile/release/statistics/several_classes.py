@@ -162,7 +162,7 @@ class ClassesFit:
     def deviation(self) -> float:
         """Of the noise on each count."""
         budget = self.first.budget
-        return budget.calibration_noise.sigma * math.sqrt(budget.parties)
+        return budget.calibration_noise.sigma * budget.growth[2]
 
     @cached_property
     def _posterior(self) -> tuple[float, float]:
