@@ -89,14 +89,6 @@ def test_one_that_trains_no_network_leaves_a_model_that_a_closed_formula_explain
     assert explained.explanation.output_names == ("log-odds of yes",)
     with pytest.raises(Refused, match="holds no network"):
         _ = artefact.network
-    with pytest.raises(InvalidInput, match="leave out --schema"):
-        handle(
-            Explain(
-                model=str(artefact.folder),
-                rows=artefact.folder.parent / "example.csv",
-                schema=tmp_path / "schema.toml",
-            )
-        )
 
 
 @pytest.mark.usefixtures("loans")
