@@ -86,7 +86,7 @@ class FederationAgreement:
         kind = chosen(KINDS, self.pipeline, "pipeline")
         if kind.fixed_rounds not in (None, self.rounds):
             raise InvalidInput(
-                f"the pipeline {self.pipeline!r} has {kind.fixed_rounds} round(s) in each stage: "
+                f"the pipeline {self.pipeline!r} has rounds = {kind.fixed_rounds} in each stage: "
                 "leave `rounds` out"
             )
         if self.secure is not None and self.server_key is None:
