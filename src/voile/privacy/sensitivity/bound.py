@@ -6,7 +6,6 @@ Here also: clipped vectors, bounded means, sums, counts, histograms and statisti
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol, Self
@@ -302,61 +301,3 @@ def _of_numbers(value: float, relation: Relation) -> Sensitivity:
     """One number: every norm is the same; l1 lets both Laplace and Gaussian noise be used."""
     condition = "each value is clamped to the declared bounds"
     return Sensitivity.of_rows(value, Norm.L1, relation, condition)
-
-
-# --- Private statistics: tables of cells, centred one-hot sums and their products -----------------
-
-
-_CELLS: Final = "a row falls into one cell of each table, and a null row into none"
-_CENTRED: Final = (
-    "each row is centred before it is summed, so a null row adds nothing",
-    "bins depend on released tables only",
-)
-
-
-def cell_tables(*, tables: int, relation: Relation) -> Sensitivity:
-    """One count for each cell of several tables, in each of which a row has one cell.
-
-    >>> cell_tables(tables=4, relation=Relation.BLANK_ONE).value
-    2.0
-    """
-    positive("tables", tables)
-    squared = by_relation(relation, replace_one=2.0 * tables, blank_one=float(tables))
-    return Sensitivity.of_rows(math.sqrt(squared), Norm.L2, relation, _CELLS)
-
-
-def centred_sums(*, bins: Sequence[int], label_weight: float, relation: Relation) -> Sensitivity:
-    """√(1 − w)·Σz, √w·Σt·z and √w·Σt, with z the centred one-hot codes and t = ±1 the label.
-
-    `bins` holds the number of bins of each feature, and w is `label_weight`. Under "replace one"
-    either the label stays, which moves features by √2 each, or it turns round.
-    """
-    radii = [_radius(count) for count in bins]
-    if not 0 < label_weight < 1:
-        raise InvalidInput(f"label_weight must be in (0, 1), found {label_weight}")
-    turned = 4 * label_weight + sum(
-        max(4 * label_weight * radius, 2 - 4 * label_weight * (1 - radius)) for radius in radii
-    )
-    squared = by_relation(
-        relation,
-        replace_one=max(2.0 * len(radii), turned),
-        blank_one=sum(radii) + label_weight,
-    )
-    return Sensitivity.of_rows(math.sqrt(squared), Norm.L2, relation, *_CENTRED)
-
-
-def centred_products(*, bins: Sequence[int], relation: Relation) -> Sensitivity:
-    """Σ z_j·z_kᵀ of every pair j < k of features, each pair once and no feature with itself."""
-    radii = [_radius(count) for count in bins]
-    if len(radii) < 2:
-        raise InvalidInput(f"a pair needs two features, found {len(radii)}")
-    pairs = (sum(radii) ** 2 - sum(radius**2 for radius in radii)) / 2
-    squared = by_relation(relation, replace_one=min(sum(radii) ** 2, 4 * pairs), blank_one=pairs)
-    return Sensitivity.of_rows(math.sqrt(squared), Norm.L2, relation, *_CENTRED)
-
-
-def _radius(bins: int) -> float:
-    """The squared length of e_k − 1/K: the smallest ball around all one-hot codes."""
-    if positive("bins", bins) < 2:
-        raise InvalidInput("a feature with one bin has nothing to centre")
-    return 1 - 1 / bins

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Relation
-from voile.privacy.sensitivity.bound import cell_tables, centred_products, centred_sums
+from voile.privacy.sensitivity.statistics import cell_tables, centred_products, centred_sums
 
 Vector = NDArray[np.float64]
 Row = tuple[tuple[int, ...], int]
