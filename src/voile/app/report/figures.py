@@ -112,6 +112,8 @@ def importance(artefact: Artefact) -> FeatureImportance | None:
     from voile.attribution import shapley_explainer
     from voile.release import PostProcessed
 
+    if artefact.importance is not None:
+        return FeatureImportance(artefact.importance, None, "the rows of all parties, with noise")
     if artefact.additive is not None:
         # Over the background that was released with it; which rows are shown says nothing.
         rows = draw_rows(artefact.schema, SHOWN_ROWS, np.random.default_rng(0))
@@ -181,4 +183,8 @@ def contradictory_rounds(artefact: Artefact) -> list[str]:
 def how_to_use(artefact: Artefact) -> str:
     """The command that uses it; empty where it can only be read."""
     explains = artefact.has_model or artefact.has_surrogate
-    return f"voile explain {artefact.folder.name} rows.csv --output explanation.voile" if explains else ""
+    return (
+        f"voile explain {artefact.folder.name} rows.csv --output explanation.voile"
+        if explains
+        else ""
+    )
