@@ -6,6 +6,7 @@
                              trained one); inside, its last layer as it was trained
     model.safetensors        the private model where it is no network; its tag says what it is
     curves.json              of an additive model, the same for people
+    image_model.safetensors  a classifier of images, and images.toml, what these look like
     importance.voile         what matters to somebody's model over the rows of all parties
     surrogate.safetensors    the private surrogate
     explainer.safetensors    the distilled explainer with its surrogate
@@ -67,6 +68,8 @@ from voile.federation.stored_text import write_arrays
 from voile.models import Outputs, WrappedModel
 from voile.models.additive import AdditiveModel
 from voile.pipelines.calibration import Calibration, last_layer
+from voile.pipelines.image_classifier import ImageModel
+from voile.pipelines.images import ImageSchema
 from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
@@ -84,6 +87,8 @@ REPORT: Final = "report.html"
 MODEL: Final = "model.safetensors"
 CURVES: Final = "curves.json"
 IMPORTANCE: Final = "importance.voile"
+IMAGES: Final = "images.toml"
+IMAGE_MODEL: Final = "image_model.safetensors"
 _ALWAYS: Final = frozenset({GUARANTEES, FIGURES, HISTORY})
 _OF_A_TABLE: Final = frozenset({SCHEMA, REFERENCE})
 _PARTS: Final = {
@@ -91,6 +96,7 @@ _PARTS: Final = {
     SURROGATE: _OF_A_TABLE | {SURROGATE, EXPLAINER, EXPLAINER_ONNX},
     MODEL: frozenset({SCHEMA, MODEL, CURVES}),
     IMPORTANCE: frozenset({SCHEMA, IMPORTANCE}),
+    IMAGE_MODEL: frozenset({IMAGES, IMAGE_MODEL}),
 }
 """By one file of the format, all that are there together with it."""
 _OPTIONAL: Final = frozenset[str]().union(*_PARTS.values())
@@ -146,6 +152,11 @@ def additive_files(model: AdditiveModel) -> Files:
 def importance_files(schema: Schema, importance: Explanation) -> Files:
     """What matters to a model, with its guarantee; the model itself is elsewhere."""
     return {SCHEMA: partial(_write_schema, schema), IMPORTANCE: importance.save}
+
+
+def image_files(model: ImageModel) -> Files:
+    """A classifier of images, and what they look like."""
+    return {IMAGES: partial(_write_schema, model.schema), IMAGE_MODEL: model.save}
 
 
 def check_place(folder: Path) -> None:
@@ -236,6 +247,8 @@ class Artefact:
         if BLACK_BOX not in self.files:
             if self.has_model:
                 raise Refused("this artefact holds no network, but a model of another kind")
+            if IMAGE_MODEL in self.files:
+                raise Refused("this artefact classifies images: use `image_model` in Python")
             if IMPORTANCE in self.files:
                 raise Refused("this artefact holds what matters to a model, and not the model")
             raise Refused(
@@ -271,6 +284,13 @@ class Artefact:
     def importance(self) -> Explanation | None:
         """What matters to a model that is elsewhere, over the rows of all parties."""
         return Explanation.load(self._home / IMPORTANCE) if IMPORTANCE in self.files else None
+
+    @cached_property
+    def image_model(self) -> ImageModel | None:
+        """The private classifier, where records are images."""
+        if IMAGE_MODEL not in self.files:
+            return None
+        return ImageModel.load(self._home / IMAGE_MODEL, ImageSchema.load(self._home / IMAGES))
 
     @cached_property
     def model(self) -> WrappedModel:
@@ -419,7 +439,7 @@ def _as_trained(trained: Arrays, calibration: Calibration) -> dict[str, Any]:
     return {_CALIBRATION: calibration.plain, _TRAINED: layer}
 
 
-def _write_schema(schema: Schema, path: Path) -> None:
+def _write_schema(schema: Schema | ImageSchema, path: Path) -> None:
     replace_file(path, schema.dumps().encode())
 
 

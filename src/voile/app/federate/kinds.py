@@ -29,6 +29,7 @@ from voile.app.federate.expectation import (
     noise_to_signal,
     preview_of_networks,
 )
+from voile.app.federate.images import ImageKind
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.stability import stability_figures
 from voile.attribution import FastShap, Surrogate
@@ -362,6 +363,7 @@ KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
         "trusted": TrustedKind(),
         GUIDED: GuidedKind(),
         "aggregate": AggregateKind(),
+        "images": ImageKind(),
     },
     "voile.pipelines",
 )

@@ -119,6 +119,8 @@ def importance(artefact: Artefact) -> FeatureImportance | None:
         rows = draw_rows(artefact.schema, SHOWN_ROWS, np.random.default_rng(0))
         over = f"{len(rows)} rows drawn from the schema, exact for the private model"
         return FeatureImportance(artefact.additive.explain(rows), None, over)
+    if artefact.reference is None:
+        return None
     rows = artefact.reference[:SHOWN_ROWS]
     over = f"{len(rows)} public reference rows, exact for the private model"
     if artefact.has_model:
