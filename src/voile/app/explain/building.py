@@ -28,7 +28,7 @@ from voile.attribution.choosing import MOST_EXACT_PLAYERS
 from voile.core.choices import ExtensibleKinds, chosen
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import RowPart
+from voile.core.guarantee import Protected, RowPart
 from voile.core.schema import is_table
 from voile.core.transparency import Level, Method
 from voile.models import digest_of
@@ -209,14 +209,15 @@ def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Relea
             output_width=inputs.model.outputs.width(1),
             epsilon=EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon,
             delta=delta,
-            **_terms(inputs, account, name),
+            **_terms(inputs, account.protected, name),
         )
-    return _importance(inputs, account, rows, delta)
+    return importance_release(inputs, account.protected, rows, delta)
 
 
-def _importance(
-    inputs: ExplanationInputs, account: Account, rows: int, delta: float
-) -> Release[Explanation]:
+def importance_release(
+    inputs: ExplanationInputs, protected: Protected, rows: int, delta: float
+) -> PrivateGlobalImportance:
+    """The mean of absolute attributions over so many protected rows."""
     spec = inputs.spec
     importance: Importance
     if inputs.background is None and inputs.learned is None and spec.method in _OVER_ITSELF:
@@ -229,15 +230,16 @@ def _importance(
     if epsilon is None:
         share = NOISE_SHARE_OF_IMPORTANCE if spec.noise is None else spec.noise
         noise = share * inputs.model.outputs.width(len(importance.output_names))
-        epsilon = _epsilon(noise, importance.sensitivity(rows, account.protected.relation), delta)
-    terms = _terms(inputs, account, name)
-    return PrivateGlobalImportance(importance, epsilon=epsilon, delta=delta, **terms)
+        epsilon = _epsilon(noise, importance.sensitivity(rows, protected.relation), delta)
+    return PrivateGlobalImportance(
+        importance, epsilon=epsilon, delta=delta, **_terms(inputs, protected, name)
+    )
 
 
 def _explained_row(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
     spec = inputs.spec
     explainer, name = _explainer(inputs)
-    terms = {"schema": inputs.schema, **_terms(inputs, account, name)}
+    terms = {"schema": inputs.schema, **_terms(inputs, account.protected, name)}
     if spec.top is not None:
         epsilon = EPSILON_OF_NAMES if spec.epsilon is None else spec.epsilon
         return TopFeaturesOfRow(explainer, k=spec.top, epsilon=epsilon, **terms)
@@ -258,10 +260,10 @@ def _explained_row(inputs: ExplanationInputs, account: Account) -> Release[Expla
 # --- what they share ------------------------------------------------------------------------------
 
 
-def _terms(inputs: ExplanationInputs, account: Account, name: ExplainerName) -> dict[str, Any]:
+def _terms(inputs: ExplanationInputs, protected: Protected, name: ExplainerName) -> dict[str, Any]:
     """What every release that is charged is told."""
     return {
-        "protected": account.protected,
+        "protected": protected,
         "origins": inputs.origins,
         "model": inputs.model.digest,
         "name": name,

@@ -231,6 +231,7 @@ def load_inputs(
     speed: Speed | None = None,
     *,
     modules: Path | None = None,
+    schema: Schema | None = None,
 ) -> ExplanationInputs:
     """Read what a specification names.
 
@@ -238,8 +239,9 @@ def load_inputs(
         artefact: what `spec.model` names, if that is an artefact (`find_artefact`).
         modules: where a module with the model is looked for first; the current folder if not
             stated.
+        schema: of the rows, where the specification does not name it.
     """
-    schema = _schema(spec, artefact)
+    schema = _schema(spec, artefact) if schema is None else schema
     background = _background(spec, schema, artefact)
     model, labels = _model(spec, schema, artefact, modules)
     return ExplanationInputs(

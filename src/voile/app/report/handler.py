@@ -114,7 +114,7 @@ class ReportContents:
     outcomes: Mapping[str, Sequence[Mapping[str, bool]]]
     spent: Mapping[str, float]
     promised: Mapping[str, float]
-    schema: Schema
+    schema: Schema | None
     importance: FeatureImportance | None
     use: str
     of_black_box: bool
@@ -163,7 +163,7 @@ def write_report(artefact: Artefact, path: Path | None = None) -> Path:
 def report_contents(artefact: Artefact) -> ReportContents:
     """Collect what an artefact holds, and verify logs and findings; nothing is shown yet."""
     settings, statement, figures = artefact.settings, artefact.statement, artefact.figures
-    assessment = _assessment(artefact)
+    assessment, important = _assessment(artefact), importance(artefact)
     return ReportContents(
         name=artefact.name,
         folder=artefact.folder.name,
@@ -186,8 +186,8 @@ def report_contents(artefact: Artefact) -> ReportContents:
         outcomes=outcomes(artefact),
         spent={name: each["epsilon"] for name, each in statement["spent_by_client"].items()},
         promised=settings["promised"],
-        schema=artefact.schema,
-        importance=importance(artefact),
+        schema=None if important is None else artefact.schema,
+        importance=important,
         use=how_to_use(artefact),
         of_black_box=artefact.has_model,
         invented_reference=settings.get("reference_invented", False),
