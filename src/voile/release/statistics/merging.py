@@ -64,9 +64,12 @@ class MergedTables:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The share of each label cell: the mean over all tables, each of which holds it."""
+        """The share of each label cell, together 1: the mean over all tables, each of which holds
+        it."""
         found = np.mean([table.sum(axis=0) for table in self.counts], axis=0) / self.budget.rows
-        return tuple(found.tolist())
+        if len(found) == 2:  # the second alone: the rule was chosen so
+            return 1 - float(found[1]), float(found[1])
+        return tuple((found + (1 - found.sum()) / len(found)).tolist())
 
     @cached_property
     def merged(self) -> tuple[tuple[Array, Array], ...]:
