@@ -55,6 +55,7 @@ class TargetRule:
     number_residual_least: float
     ranks: int
     confidence_bins: int
+    slope_steps: int
 
 
 @dataclass(frozen=True)

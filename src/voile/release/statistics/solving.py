@@ -154,7 +154,7 @@ class Estimates:
         """E = R − 1, whitened, as it was released: symmetric, 0 within a feature."""
         rows, counts = self.budget.rows, self.centred_counts[0]
         products = np.zeros((self.size, self.size))
-        blocks = iter(self.moments[2 * len(self.counts) + 1 :])
+        blocks = iter(self.moments[len(self.noise.sums_blocks.shapes) :])
         for one, first in enumerate(self.slices):
             for two in range(one + 1, len(self.slices)):
                 second = self.slices[two]
