@@ -59,6 +59,11 @@ class TargetRule:
 
 
 @dataclass(frozen=True)
+class CutsRule:
+    count_weight: float
+
+
+@dataclass(frozen=True)
 class SolveRule:
     rate_clip: float
     mass_floor: float
@@ -118,6 +123,7 @@ class StatisticsRule:
     bins: BinRule
     moments: MomentRule
     target: TargetRule
+    cuts: CutsRule
     solve: SolveRule
     calibration: CalibrationRule
     slope: SlopeRule
@@ -134,6 +140,7 @@ class StatisticsRule:
             bins=BinRule(**found.pop("bins")),
             moments=MomentRule(**found.pop("moments")),
             target=TargetRule(**found.pop("target")),
+            cuts=CutsRule(**found.pop("cuts")),
             solve=SolveRule(**found.pop("solve")),
             calibration=CalibrationRule(**found.pop("calibration")),
             slope=SlopeRule(**found.pop("slope")),

@@ -72,7 +72,8 @@ class Estimates:
 
     @cached_property
     def cell_variance(self) -> Vector:
-        """Of the noise on one label cell of each bin of the first release: as many fine cells."""
+        """Of the noise on one label cell of each bin of the first release: as many fine cells; 0
+        where there is no table."""
         return self.merged.deviation**2 * _joined([cells for _, cells in self.merged.merged])
 
     @cached_property
@@ -99,7 +100,7 @@ class Estimates:
     ) -> tuple[Vector, Matrix]:
         """The mean of both, weighted by inverse variance."""
         centring = self._centring
-        share = 1 / variance
+        share = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
         share = share / (share + deviation**-2)
         found = share * (centring @ tables) + (1 - share) * (centring @ second)
         one, two = share[:, None] * centring, (1 - share)[:, None] * centring
