@@ -22,6 +22,7 @@ from voile.core.input_file import damaged, read_file
 from voile.core.schema import Schema, is_table
 from voile.models.additive.bins import Codes, FeatureBins, bin_codes, bin_slices
 from voile.models.additive.links import Link, link_of
+from voile.models.additive.onnx_graph import model_bytes
 from voile.models.outputs import DeclaredOutputs, Outputs
 
 FORMAT: Final = "voile additive model"
@@ -200,6 +201,14 @@ class AdditiveModel:
     def digest(self) -> str:
         """SHA-256 (hex) of everything that determines the predictions and explanations."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def export_onnx(self, path: str | Path) -> Path:
+        """Write it as an ONNX graph, which runs wherever a runtime for ONNX does.
+
+        Its input `rows` holds the schema's numbers in double precision, categories as their place;
+        outputs are `predictions` and `scores`. Needs the package `onnx`.
+        """
+        return replace_file(Path(path), model_bytes(self))
 
     def to_json(self) -> str:
         """The whole model as text that people can read: every feature, bin, score and error."""
