@@ -26,6 +26,7 @@ from voile.models.additive.onnx_graph import model_bytes
 from voile.models.outputs import DeclaredOutputs, Outputs
 
 FORMAT: Final = "voile additive model"
+_BLOCK: Final = 4096
 Scores = NDArray[np.float64]
 """Shape (bins,): one figure for each bin of each feature, one feature after the other. With
 several classes (bins, classes)."""
@@ -136,9 +137,14 @@ class AdditiveModel:
 
     def codes(self, rows: Any) -> Codes:
         """The bin of each row in each feature in use. Rows are a table of raw values or an array."""
-        table = is_table(rows)
-        inside = self.schema.rows(rows) if table else self.schema.clamp(self.schema.numbers(rows))
-        return bin_codes(self.bins, self.schema, inside)
+        if is_table(rows):
+            return bin_codes(self.bins, self.schema, self.schema.rows(rows))
+        numbers = self.schema.numbers(rows)
+        found = np.empty((len(self.bins), len(numbers)), dtype=np.intp).T
+        for start in range(0, len(numbers), _BLOCK):  # what fits into the cache
+            block = slice(start, start + _BLOCK)
+            found[block] = bin_codes(self.bins, self.schema, self.schema.clamp(numbers[block]))
+        return found
 
     @cached_property
     def centred_scores(self) -> Scores:
