@@ -8,6 +8,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ from voile.app.calls import Context, handle
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.workspace import Start
-from voile.app.explain.in_turn import partly_paid
+from voile.app.explain import ReleaseService
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
-from voile.app.train import TOO_LITTLE, TrainedModelResult
+from voile.app.train import TrainedModelResult
+from voile.app.train_statistics import TOO_LITTLE, StatisticsTraining
 from voile.app.trained_model import FOLDER, TrainedModel, load_trained_model, save_trained_model
 from voile.core.description import Uncertainty
 from voile.core.errors import (
@@ -44,7 +46,12 @@ from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Gaussian, to_dict
 from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record
 from voile.records.vault import Place, open_vault_at
-from voile.release.statistics import PrivateCalibrationTable, PrivateFineTables, PrivateMoments
+from voile.release.statistics import (
+    LabelledRecords,
+    PrivateCalibrationTable,
+    PrivateFineTables,
+    PrivateMoments,
+)
 
 CHARGES = ("people#1", "people#2", "people#3")
 
@@ -128,21 +135,99 @@ def test_other_accounts_do_not_pay(tmp_path: Path, changes: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("kind", [PrivateMoments, PrivateCalibrationTable])
-def test_broken_off_it_goes_on_without_paying_twice(
+def test_broken_off_nothing_was_charged(
     home: Path, monkeypatch: pytest.MonkeyPatch, kind: type
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(kind, "draw", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             handle(asked(home))
-    paid = 1 if kind is PrivateMoments else 2
-    assert len(records(home, ReleaseRecord)) == paid
+    assert records(home, ReleaseRecord) == []
+    assert handle(asked(home, preview=True)).preview.remarks[-1].startswith("fits: uses ")
+    assert handle(asked(home)).new == CHARGES
+    assert "answered before" in handle(asked(home, preview=True)).preview.remarks[-1]
+
+
+@pytest.mark.parametrize("paid", [1, 2])
+def test_what_an_earlier_version_paid_for_is_not_paid_for_again(home: Path, paid: int) -> None:
+    """It charged the three releases one after the other."""
+    pay_one_by_one(home, paid)
     said = handle(asked(home, preview=True)).preview.remarks[-1]
     assert said.startswith(f"{paid} of 3 releases are paid for; the rest fits: uses ")
     result: TrainedModelResult = handle(asked(home))
     assert result.trained.charges == CHARGES
     assert result.new == CHARGES[paid:]
-    assert "answered before" in handle(asked(home, preview=True)).preview.remarks[-1]
+    assert is_verified(home)
+
+
+def pay_one_by_one(home: Path, count: int, **changes: Any) -> None:
+    """As before all three were charged together."""
+    command = asked(home, **changes)
+    rows = LabelledRecords.read(table(1500), SCHEMA)
+    with open_vault_at(Place.within(home), signing=None) as vault:
+        service = ReleaseService(vault)
+        chain = StatisticsTraining(service, rows, SCHEMA, command).chain
+        made: list[Any] = []
+        for _ in range(count):
+            made.append(
+                service.obtain(chain.following(made), payer="people", caller=command.caller)
+            )
+
+
+# --- two at once ----------------------------------------------------------------------------------
+
+
+def during(patched: pytest.MonkeyPatch, kind: type, action: Callable[[], object]) -> None:
+    """Do something once, while this release is drawn."""
+    usual, waiting = kind.draw, [action]
+
+    def draw(self: Any, rows: Any = None) -> Any:
+        if waiting:
+            waiting.pop()()
+        return usual(self, rows)
+
+    patched.setattr(kind, "draw", draw)
+
+
+def test_of_two_runs_that_do_not_both_fit_one_pays_for_all_and_one_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_people(tmp_path, 300, epsilon=2.5)
+    other = asked(home, epsilon=1.9, folder=home / "other")
+    during(monkeypatch, PrivateMoments, lambda: handle(other))
+    with pytest.raises(BudgetExceeded, match="nothing was charged"):
+        handle(asked(home, epsilon=2.0))
+    assert len(records(home, ReleaseRecord)) == 3
+    assert len(records(home, RefusalRecord)) == 1
+    assert handle(other).new == ()
+    assert not (home / "model").exists()
+    assert is_verified(home)
+
+
+def test_of_two_runs_with_one_question_one_pays_and_both_get_its_model(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[TrainedModelResult] = []
+    other = asked(home, folder=home / "other")
+    during(monkeypatch, PrivateCalibrationTable, lambda: found.append(handle(other)))
+    mine: TrainedModelResult = handle(asked(home))
+    assert mine.trained.charges == found[0].trained.charges == CHARGES
+    assert mine.trained.additive.digest == found[0].trained.additive.digest
+    assert len(records(home, ReleaseRecord)) == 3
+
+
+@pytest.mark.parametrize("redraw", [False, True])
+def test_charges_in_between_move_the_names_of_those_that_follow(
+    home: Path, monkeypatch: pytest.MonkeyPatch, redraw: bool
+) -> None:
+    other = asked(home, epsilon=0.5, folder=home / "other", sure=True)
+    during(monkeypatch, PrivateCalibrationTable, lambda: handle(other))
+    mine: TrainedModelResult = handle(asked(home, redraw=redraw))
+    assert mine.trained.charges == ("people#4", "people#5", "people#6")
+    assert len(records(home, ReleaseRecord)) == 6
+    again: TrainedModelResult = handle(asked(home))
+    assert (again.new, again.trained.charges) == ((), mine.trained.charges)
+    assert is_verified(home)
 
 
 KILLED = """
@@ -158,7 +243,7 @@ handle(asked(Path(sys.argv[1])))
 """
 
 
-def test_killed_between_releases_it_goes_on_without_paying_twice(home: Path) -> None:
+def test_killed_while_drawing_nothing_was_charged(home: Path) -> None:
     root = Path(__file__).parents[3]
     path = os.pathsep.join([str(root), str(root / "src")])
     run = subprocess.run(
@@ -169,7 +254,7 @@ def test_killed_between_releases_it_goes_on_without_paying_twice(home: Path) -> 
         timeout=120,
     )
     assert run.returncode == -9
-    assert handle(asked(home)).new == CHARGES[2:]
+    assert handle(asked(home)).new == CHARGES
     assert is_verified(home)
 
 
@@ -188,12 +273,9 @@ def test_nothing_is_charged_where_not_all_would_fit(
 def test_the_rest_is_refused_as_a_whole_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else spent the budget between the first release and the second."""
-    home = write_people(tmp_path, 300, epsilon=2.5)
-    with monkeypatch.context() as patched:
-        patched.setattr(PrivateMoments, "draw", _interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            handle(asked(home))
+    """Of what an earlier version left unpaid: somebody else spent the budget meanwhile."""
+    home = write_people(tmp_path, 1500, epsilon=2.5)
+    pay_one_by_one(home, 1)
     # What is left is enough for the second release, and not for half of the third.
     left = zcdp_budget(2.5, DELTA) - zcdp_budget(2.0, DELTA) * (1 - 0.05 / 2)
     handle(asked(home, epsilon=zcdp_to_epsilon(left, DELTA), folder=home / "other"))
@@ -584,19 +666,6 @@ def _new(folder: Path) -> Path:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
-
-
-def test_a_refusal_between_releases_says_what_was_paid_for() -> None:
-    """Two runs at once may each pay for a part: "nothing was charged" would be false."""
-    refusal = BudgetExceeded("too much; nothing was charged.", remaining=0.1, requested=0.2)
-    with (
-        pytest.raises(BudgetExceeded, match="1 of 3 releases are paid for") as told,
-        partly_paid(1, 3),
-    ):
-        raise refusal
-    assert "nothing was charged" not in str(told.value)
-    with pytest.raises(BudgetExceeded, match="nothing was charged"), partly_paid(0, 3):
-        raise refusal
 
 
 def test_findings_about_an_earlier_model_go_with_it(home: Path) -> None:

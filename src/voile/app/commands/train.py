@@ -12,8 +12,8 @@ class Train(RecordFiles):
     """Train a model on the protected rows of ROWS, with row-level privacy.
 
     Charges three releases: fine tables, centred moments and a calibration table. The model, its
-    curves and its explanations are made from them at no further cost. If a run is interrupted, run
-    the same command again without --redraw: nothing is paid for twice.
+    curves and its explanations are made from them at no further cost. All three are charged
+    together, or none; the same command again costs nothing.
 
     >>> Train.read({"rows": "patients.csv", "schema": "clinic.toml", "account": "patients",
     ...     "epsilon": 2.0, "delta": 1e-6, "folder": "model"}).model
