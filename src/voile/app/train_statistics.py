@@ -79,9 +79,7 @@ class StatisticsTraining:
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
         """What the three releases cost, in order."""
-        budget = self.budget
-        shares = (budget.tables_rho, budget.moments_rho, budget.calibration_rho)
-        return tuple(map(Zcdp, shares))
+        return self.budget.events
 
     @cached_property
     def first(self) -> PrivateFineTables:

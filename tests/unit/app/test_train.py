@@ -19,9 +19,11 @@ from tests.unit.app.training_examples import DELTA, asked, table, write_csv, wri
 from tests.unit.release.statistics.examples import SCHEMA
 
 from voile import open_workspace
+from voile.app.artefact_manifest import file_digest
 from voile.app.assess import find_subject
 from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context, handle
+from voile.app.commands.audit import StartLog
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.workspace import Start
@@ -39,6 +41,7 @@ from voile.core.errors import (
     UnreadableFile,
     VerificationFailed,
 )
+from voile.core.guarantee import Guarantee
 from voile.core.schema import Categories, Label, Numbers
 from voile.models.additive import AdditiveModel
 from voile.models.row_wise import RowWise, row_wise
@@ -205,8 +208,9 @@ def test_of_two_runs_that_do_not_both_fit_one_pays_for_all_and_one_for_nothing(
 
 
 def test_of_two_runs_with_one_question_one_pays_and_both_get_its_model(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    home = write_people(tmp_path, 300, epsilon=2.5)  # not enough for two
     found: list[TrainedModelResult] = []
     other = asked(home, folder=home / "other")
     during(monkeypatch, PrivateCalibrationTable, lambda: found.append(handle(other)))
@@ -235,7 +239,9 @@ import os, signal, sys
 from pathlib import Path
 from tests.unit.app.training_examples import asked
 from voile.app.assess import find_subject
+from voile.app.artefact_manifest import file_digest
 from voile.app.calls import Context, handle
+from voile.app.commands.audit import StartLog
 from voile.release.statistics import PrivateCalibrationTable
 
 PrivateCalibrationTable.draw = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -571,6 +577,66 @@ def _shapley(game: Any) -> list[float]:
     return list(values / len(orders))
 
 
+# --- compared with the ledger ---------------------------------------------------------------------
+
+
+def forged(trained: TrainedModel, folder: Path, **changes: Any) -> Path:
+    """A folder whose files agree with each other, beside the same books."""
+    home = folder / "forged"
+    home.mkdir()
+    for path in trained.folder.iterdir():
+        (home / path.name).write_bytes(path.read_bytes())
+    head = json.loads((home / "model.json").read_text()) | changes.pop("head", {})
+    model = replace(trained.additive, **changes)
+    model.save(home / "model.safetensors")
+    head["files"]["model.safetensors"] = file_digest(home / "model.safetensors")
+    (home / "model.json").write_text(json.dumps(head))
+    assert load_trained_model(home).additive.digest == model.digest
+    return home
+
+
+def stronger(guarantee: Guarantee) -> Guarantee:
+    return replace(guarantee, epsilon=guarantee.epsilon / 10)
+
+
+@pytest.mark.parametrize(
+    "what", ["guarantee", "dataset", "scores", "budget", "charges", "other charges", "rule"]
+)
+def test_a_forged_folder_is_not_believed(trained: TrainedModel, tmp_path: Path, what: str) -> None:
+    """Digests that were computed anew do not help: the ledger knows what was paid for."""
+    promise, budget = trained.guarantee, {"rows": 10**6, "rho": trained.budget.rho / 100}
+    head = json.loads((trained.folder / "model.json").read_text())
+    events = [to_dict(each) for each in replace(trained.budget, rho=budget["rho"]).events]
+    moved = replace(promise, protected=replace(promise.protected, dataset="others"))
+    changes: dict[str, Any] = {
+        "guarantee": {"guarantees": (stronger(promise),)},
+        "dataset": {"guarantees": (moved,)},
+        "scores": {"scores": trained.additive.scores * 1.01},
+        "budget": {"head": {"budget": head["budget"] | budget, "events": events}},
+        "charges": {"head": {"charges": ["people#7", "people#8", "people#9"]}},
+        "other charges": {"head": {"charges": ["people#2", "people#1", "people#3"]}},
+        "rule": {"head": {"rule": "0/0"}},
+    }[what]
+    folder = forged(trained, tmp_path, **changes)
+    database = str(trained.folder.parent / "log.db")
+    with pytest.raises(Refused, match="its guarantee is not repeated") as told:
+        handle(Explain.read({"model": str(folder), "data": table(1), "database": database}))
+    assert ("another version of voile" in str(told.value)) == (what == "rule")
+
+
+def test_elsewhere_somebody_must_say_that_a_folder_is_trusted(
+    trained: TrainedModel, tmp_path: Path
+) -> None:
+    handle(StartLog(database=str(tmp_path / "log.db"), origin="example.org/elsewhere"))
+    asks = {"model": str(trained.folder), "data": table(1), "database": str(tmp_path / "log.db")}
+    with pytest.raises(Refused, match=r"--model-origin .*guarantees\.json"):
+        handle(Explain.read(asks))
+    stated = {"model_origin": str(trained.folder / "guarantees.json")}
+    found = handle(Explain.read(asks | stated)).explained.explanation
+    assert found.guarantees == (trained.guarantee,)
+    assert found.output_names == ("log-odds of yes",)
+
+
 def test_other_ways_to_explain_use_probabilities(trained: TrainedModel) -> None:
     home = trained.folder.parent
     over = {"background": str(home / "open.csv"), "background_origin": "public"}
@@ -585,7 +651,6 @@ def test_other_ways_to_explain_use_probabilities(trained: TrainedModel) -> None:
     [
         ({"level": "summary"}, "level detailed only"),
         ({"output_name": "no"}, "with the other sign"),
-        ({"model_origin": "public"}, "leave out --model-origin"),
         ({"schema": "people.toml"}, "leave out --schema"),
         ({"method": "surrogate"}, "an artefact of `voile federate`"),
         ({"method": "kernel"}, "background rows"),

@@ -275,9 +275,11 @@ def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
     if artefact is None:
         assert spec.model_origin is not None
         return origin_from(spec.model_origin)
-    if spec.model_origin is not None:
+    if spec.model_origin is None:
+        return artefact.origin
+    if artefact.additive is None:
         raise InvalidInput("leave out --model-origin: an artefact records what it was made from")
-    return artefact.origin
+    return origin_from(spec.model_origin)
 
 
 def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin | None:

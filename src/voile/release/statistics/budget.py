@@ -15,6 +15,7 @@ from voile.core.guarantee import Relation
 from voile.core.schema import Schema
 from voile.models.additive.model import classes_of
 from voile.privacy.accounting.conversion import zcdp_budget
+from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.blocks import GaussianBlocks
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
@@ -88,6 +89,11 @@ class StatisticsBudget:
     @property
     def moments_rho(self) -> float:
         return self.rho * (1 - RULE.split.calibration) * (1 - RULE.split.tables)
+
+    @property
+    def events(self) -> tuple[Zcdp, Zcdp, Zcdp]:
+        """What the three releases cost, in order."""
+        return Zcdp(self.tables_rho), Zcdp(self.moments_rho), Zcdp(self.calibration_rho)
 
     # --- sizes ----------------------------------------------------------------------------------
 
