@@ -7,6 +7,7 @@ new one (`redraw`) is paid for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -15,17 +16,28 @@ import numpy as np
 
 from voile.app.calls import Context
 from voile.app.commands.train import Train
+from voile.app.explain.files import PICTURES, check_suffix
 from voile.app.explain.in_turn import (
+    charged_at,
     charged_since,
     records_so_far,
 )
 from voile.app.explain.rows import check_columns
 from voile.app.explain_rows import PreviewResult
+from voile.app.output_check import check_outputs
 from voile.app.train_quality import joint_quality
 from voile.app.train_statistics import StatisticsTraining
-from voile.app.trained_model import FOLDER, STATISTICS, TrainedModel, save_trained_model
+from voile.app.trained_model import (
+    FOLDER,
+    STATISTICS,
+    TrainedModel,
+    paid_for,
+    save_trained_model,
+)
+from voile.core.atomic_file import replace_file
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
+from voile.core.rendering import draw_picture
 from voile.core.schema import Schema, is_table
 from voile.datasets.tables import STDIN, read_protected_table, read_table
 from voile.models.additive.model import classes_of
@@ -48,12 +60,27 @@ class TrainedModelResult:
     Args:
         trained: the model, its guarantee and how good it is.
         new: charges that were made by this call; others were paid before.
+        since: when the first of its charges was made; seconds since 1970.
         kept: the checkpoint over its records; None where a schedule signs it.
+        plot: where its curves were drawn, if they were.
     """
 
     trained: TrainedModel
     new: tuple[str, ...]
+    since: float
     kept: Kept | None
+    plot: Path | None = None
+
+    @property
+    def made_from(self) -> str:
+        """Which rows it was made from, where that was not now; else nothing."""
+        if self.new:
+            return ""
+        day = datetime.fromtimestamp(self.since, UTC).date()
+        return (
+            f"made from the rows as they were on {day}, and given again. If you have changed the "
+            "file since, pass --redraw, or open an account for a new version of the data set"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -68,6 +95,8 @@ class TrainedModelResult:
             "quality": dict(trained.quality),
             "charges": list(trained.charges),
             "replayed": not self.new,
+            "made_from": self.made_from,
+            "plot": None if self.plot is None else str(self.plot),
             "guarantee": trained.guarantee.to_dict(),
             "checkpoint": None if self.kept is None else str(self.kept),
         }
@@ -77,6 +106,7 @@ def train(command: Train, context: Context) -> TrainedModelResult | PreviewResul
     """Check, then charge three releases, and write what was learned."""
     learner = chosen(LEARNERS, command.model, "model")
     FOLDER.check_place(command.folder)
+    _check_plot(command)
     schema = _schema(command)
     open_rows = _open_rows(command, schema, context)
     records = LabelledRecords.read(_protected(command, schema), schema)
@@ -91,6 +121,7 @@ def train(command: Train, context: Context) -> TrainedModelResult | PreviewResul
         training = learner(service, records, schema, command)
         if command.preview:
             return PreviewResult(training.preview(), len(records))
+        _check_replaced(command, training)
         if training.warning and not (command.sure or training.is_begun):
             context.ask(f"{training.warning}. Train all the same?")
         before = records_so_far(service)
@@ -101,7 +132,41 @@ def train(command: Train, context: Context) -> TrainedModelResult | PreviewResul
             kept = context.sign(service.vault)
             trained = save_trained_model(statistics, quality, command.folder)
         new = charged_since(service, trained.charges, before)
-    return TrainedModelResult(trained, new, kept)
+        since = charged_at(service, trained.charges[0])
+    if command.plot is not None:
+        picture = draw_picture(trained, command.plot.suffix[1:].lower())
+        replace_file(command.plot, picture)
+    return TrainedModelResult(trained, new, since, kept, command.plot)
+
+
+# --- what it writes -------------------------------------------------------------------------------
+
+
+def _check_plot(command: Train) -> None:
+    """Before anything is charged."""
+    if command.plot is None or command.preview:
+        return
+    check_suffix(command.plot, PICTURES)
+    if command.folder.resolve() in command.plot.resolve().parents:
+        raise InvalidInput(f"{command.plot}: choose a place outside of the model's folder")
+    read = [Path(each) for each in (command.rows, command.held_out) if _is_named_file(each)]
+    check_outputs([command.plot], read)
+    if command.plot.exists() and not command.overwrite:
+        raise InvalidInput(
+            f"{command.plot}: exists already. Existing files are kept unless you pass --overwrite; "
+            "nothing was charged"
+        )
+
+
+def _check_replaced(command: Train, training: StatisticsTraining) -> None:
+    """A model that was paid for is replaced by itself only, unless somebody says so."""
+    there = paid_for(command.folder)
+    if there is not None and there != training.paid_before and not command.overwrite:
+        raise InvalidInput(
+            f"{command.folder}: holds another model, of {there[0]!r}, paid for by "
+            f"{', '.join(there[1])}. Existing models are kept unless you pass --overwrite; nothing "
+            "was charged"
+        )
 
 
 # --- what it reads --------------------------------------------------------------------------------
@@ -154,12 +219,20 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
 
 
 def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[str, Any] | None:
-    """How good the model is on public rows."""
+    """How good the model is on public rows, beside a linear model of these rows alone."""
     if rows is None:
         return None
     from voile.app.federate.results import judged_rows
 
-    return judged_rows(statistics.model.predict(rows.rows), rows)
+    said = statistics.model.predict(rows.rows)
+    judged, places = judged_rows(said, rows), np.arange(len(rows))
+    halves = [(places[n::2], rows.only(places[1 - n :: 2])) for n in (0, 1)]
+    apart = [judged_rows(said[own], rows.only(own), other)["figures"] for own, other in halves]
+    for name, figure in judged["figures"].items():
+        linear = [each.get(name, {}).get("linear_model") for each in apart]
+        if None not in linear:
+            figure["linear_model"] = float(np.mean(linear))
+    return judged
 
 
 def _table(given: Any, schema: Schema, read: Any) -> Any:

@@ -103,6 +103,12 @@ class StatisticsTraining:
         """Whether it was paid for before, and is asked for again."""
         return bool(self.chain.paid_before())
 
+    @property
+    def paid_before(self) -> tuple[str, tuple[str, ...]]:
+        """The data set, and the charges that need not be made any more."""
+        charges = (each.charge for each in self.chain.paid_before())
+        return self.account.protected.dataset, tuple(filter(None, charges))
+
     def learn(self) -> PrivateStatistics:
         """All three, paid for; `BudgetExceeded` before anything is drawn."""
         tables, moments, calibration = self.chain.obtain()

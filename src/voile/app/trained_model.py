@@ -5,6 +5,7 @@
     curves.json             the same for people: each feature, bin, score, error and share of rows
     guarantees.json         what is promised about the rows it was made from
     quality.json            how good it is, beside always stating the label rate
+    report.html             the report, if it was written
 
 The manifest is written last; until then one without anything but format and version says whose
 folder it is. It is not signed: before anything is said on its ground, it is compared with the
@@ -57,6 +58,7 @@ MODEL: Final = "model.safetensors"
 CURVES: Final = "curves.json"
 GUARANTEES: Final = "guarantees.json"
 QUALITY: Final = "quality.json"
+REPORT: Final = "report.html"
 _DIGITS: Final = 12
 """Of a schema's digest, in what a record says about its subject."""
 _ROUNDING: Final = 1e-6
@@ -69,7 +71,12 @@ _RELEASES: Final[tuple[type[Any], ...]] = (
 )
 _FILES: Final = (MODEL, CURVES, GUARANTEES, QUALITY)
 FOLDER: Final = OwnFolder(
-    "trained model", "voile train", MANIFEST, "voile model", 1, (MANIFEST, *_FILES, ASSESSMENT)
+    "trained model",
+    "voile train",
+    MANIFEST,
+    "voile model",
+    1,
+    (MANIFEST, *_FILES, ASSESSMENT, REPORT),
 )
 
 
@@ -99,6 +106,8 @@ class TrainedModel:
         quality: the content of `quality.json`; plain values.
         rule: digest of the rule by which it follows from its releases.
     """
+
+    view: ClassVar[str] = "trained model"
 
     folder: Path
     additive: AdditiveModel
@@ -165,8 +174,9 @@ def save_trained_model(
     model, budget = statistics.model, statistics.budget
     events = tuple(part.event for part in parts if part.event is not None)
     charges = tuple(part.charge for part in parts if part.charge is not None)
-    # Findings about an earlier model say nothing about this one.
-    FOLDER.begin(folder, () if _charges_at(folder) == charges else (ASSESSMENT,))
+    # Findings and a report about another model say nothing about this one.
+    is_same = paid_for(folder) == (statistics.guarantee.protected.dataset, charges)
+    FOLDER.begin(folder, () if is_same else (ASSESSMENT, REPORT))
     model.save(folder / MODEL)
     replace_file(folder / CURVES, model.to_json().encode())
     promised = [guarantee.to_dict() for guarantee in model.guarantees]
@@ -181,6 +191,7 @@ def save_trained_model(
             "rho": budget.rho,
             "signal": budget.signal,
         },
+        "dataset": statistics.guarantee.protected.dataset,
         "charges": list(charges),
         "events": [to_dict(event) for event in events],
     }
@@ -188,10 +199,12 @@ def save_trained_model(
     return TrainedModel(folder, model, budget, charges, events, quality, _RULE)
 
 
-def _charges_at(folder: Path) -> tuple[str, ...] | None:
-    """What paid for the model that lies there, finished or not; None if there is none."""
+def paid_for(folder: Path) -> tuple[str, tuple[str, ...]] | None:
+    """The data set and the charges of the model that lies there; None if no finished one does."""
     found = read_json(folder / MANIFEST) if FOLDER.is_at(folder) else {}
-    return tuple(found["charges"]) if "charges" in found else None
+    if "charges" not in found or "dataset" not in found:
+        return None
+    return str(found["dataset"]), tuple(map(str, found["charges"]))
 
 
 def load_trained_model(folder: Path) -> TrainedModel:

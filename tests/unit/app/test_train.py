@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def pay_one_by_one(home: Path, count: int, **changes: Any) -> None:
 # --- two at once ----------------------------------------------------------------------------------
 
 
-def during(patched: pytest.MonkeyPatch, kind: type, action: Callable[[], object]) -> None:
+def during(patched: pytest.MonkeyPatch, kind: Any, action: Callable[[], object]) -> None:
     """Do something once, while this release is drawn."""
     usual, waiting = kind.draw, [action]
 
@@ -291,7 +292,8 @@ def test_the_rest_is_refused_as_a_whole_too(
 
 
 def test_a_new_model_is_paid_for_again(home: Path) -> None:
-    first, again = (handle(asked(home, redraw=redraw, epsilon=1.0)) for redraw in (False, True))
+    first = handle(asked(home, epsilon=1.0))
+    again = handle(asked(home, redraw=True, overwrite=True, epsilon=1.0))
     assert again.new == ("people#4", "people#5", "people#6")
     assert again.trained.additive.digest != first.trained.additive.digest
     assert handle(asked(home, epsilon=1.0)).trained.charges == again.new
@@ -739,5 +741,77 @@ def test_findings_about_an_earlier_model_go_with_it(home: Path) -> None:
     findings.write_text("{}")
     handle(asked(home, epsilon=1.0))
     assert findings.exists(), "the same model"
-    handle(asked(home, epsilon=1.0, redraw=True))
+    handle(asked(home, epsilon=1.0, redraw=True, overwrite=True))
     assert not findings.exists()
+
+
+def test_another_model_is_kept_unless_somebody_says_so(home: Path, tmp_path: Path) -> None:
+    """Also one with the same charges, which another ledger paid for."""
+    handle(asked(home, epsilon=1.0))
+    before = (home / "model" / "model.safetensors").read_bytes()
+    other = write_people(_new(tmp_path / "other"), 1500, dataset="people 2")
+    for change in (asked(home, redraw=True), asked(other, folder=home / "model")):
+        with pytest.raises(InvalidInput, match=r"holds another model, of 'people 1'.*--overwrite"):
+            handle(change)
+    assert (home / "model" / "model.safetensors").read_bytes() == before
+    assert len(records(home, ReleaseRecord)) == 3
+    assert records(other, ReleaseRecord) == []
+    handle(asked(other, folder=home / "model", overwrite=True))
+    assert load_trained_model(home / "model").guarantee.protected.dataset == "people 2"
+
+
+def test_a_model_that_is_given_again_says_which_rows_it_was_made_from(home: Path) -> None:
+    """They are known by their label: a corrected file is not another question."""
+    assert handle(asked(home)).made_from == ""
+    write_csv(home / "rows.csv", table(1500, seed=9))
+    again: TrainedModelResult = handle(asked(home))
+    today = datetime.now(UTC).date()
+    assert again.made_from.startswith(f"made from the rows as they were on {today}")
+    assert "--redraw" in again.made_from
+    assert again.to_dict()["made_from"] == again.made_from
+
+
+def test_labels_that_cannot_be_read_raise_an_alarm_first(tmp_path: Path) -> None:
+    home = write_people(tmp_path, 1500)
+    write_csv(home / "rows.csv", table(1500) | {"ill": ["perhaps"] * 1500})
+    found: TrainedModelResult = handle(asked(home, held_out=str(home / "open.csv")))
+    assert "of 1,500 rows have a label and features that can be read" in found.trained.alarms()[0]
+    columns = table(1500)
+    home = write_people(_new(tmp_path / "one"), 1500)
+    write_csv(home / "rows.csv", columns | {"ill": ["no"] * 1500})
+    alarm = handle(asked(home)).trained.alarms()[0]
+    assert "rows of the second class cannot be told from none" in alarm
+
+
+def test_a_misspelt_column_gets_a_suggestion(home: Path) -> None:
+    columns = table(100)
+    columns["Smokers"] = columns.pop("smoker")
+    write_csv(home / "rows.csv", columns)
+    with pytest.raises(InvalidInput, match=r"'smoker' \(is it 'Smokers'\?\)"):
+        handle(asked(home))
+
+
+def test_a_method_that_needs_rows_names_the_option(trained: TrainedModel) -> None:
+    with pytest.raises(InvalidInput, match="--background FILE --background-origin public"):
+        handle(_explain(trained.folder.parent, table(1), method="lime"))
+
+
+# --- a picture ------------------------------------------------------------------------------------
+
+
+def test_curves_are_drawn_and_overwrite_nothing(home: Path) -> None:
+    picture = home / "curves.png"
+    result: TrainedModelResult = handle(asked(home, plot=picture))
+    assert result.plot == picture
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    before = len(records(home, ReleaseRecord))
+    for wrong, said in (
+        (picture, "exists already"),
+        (home / "curves.txt", "png"),
+        (home / "model" / "curves.png", "outside of the model's folder"),
+        (home / "rows.csv", "csv"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            handle(asked(home, plot=wrong, redraw=True))
+    assert len(records(home, ReleaseRecord)) == before
+    handle(asked(home, plot=picture, overwrite=True))

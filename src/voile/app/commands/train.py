@@ -59,6 +59,17 @@ class Train(RecordFiles):
         default=False,
         option="--yes",
     )
+    overwrite: bool = custodian_field(
+        "Replace another model in this folder, and files of these names.",
+        default=False,
+        option="--overwrite",
+    )
+    plot: Path | None = custodian_field(
+        "Draw the curve of each feature: .png, .svg or .pdf.",
+        default=None,
+        example="curves.png",
+        metavar="FILE",
+    )
     redraw: bool = caller_field("Pay for a new model, even if one exists.", default=False)
     preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
     caller: str = custodian_field("Who asks; recorded in the log.", default="custodian")

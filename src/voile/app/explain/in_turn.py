@@ -192,3 +192,9 @@ def charged_since(service: ReleaseService, charges: Sequence[str], records: int)
         return tuple(each for each in charges if vault.ledger.paid(t, each).record >= records)
 
     return vault.storage.read_snapshot(find)
+
+
+def charged_at(service: ReleaseService, charge: str) -> float:
+    """When something was paid for; seconds since 1970."""
+    vault = service.vault
+    return vault.storage.read_snapshot(lambda t: vault.ledger.paid(t, charge).kept.time)

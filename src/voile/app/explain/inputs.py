@@ -277,7 +277,9 @@ def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
         return origin_from(spec.model_origin)
     if spec.model_origin is None:
         return artefact.origin
-    if artefact.additive is None:
+    from voile.app.trained_model import FOLDER
+
+    if not FOLDER.is_at(artefact.folder):  # an artefact brings the signed logs of its parties
         raise InvalidInput("leave out --model-origin: an artefact records what it was made from")
     return origin_from(spec.model_origin)
 
