@@ -82,10 +82,10 @@ class CalibrationFigures:
                 f"only about {max(0, round(classes.sum())):,} of {self.rows:,} rows have a label "
                 "and features that can be read; check them with `voile schema check`"
             )
-        if classes.min() < noise:
+        if classes.min() < noise < self.rows / 20:
             return (
-                f"rows of the {('first', 'second')[int(classes.argmin())]} class cannot be told "
-                "from none; check the labels with `voile schema check`"
+                "one of both classes has so few rows that they cannot be told from none; check "
+                "the labels with `voile schema check`"
             )
         return ""
 

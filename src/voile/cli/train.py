@@ -59,7 +59,7 @@ def _print(result: TrainedModelResult) -> None:
         "paid for before": ", ".join(old) or "nothing",
         "checkpoint": told["checkpoint"],
         **({} if told["plot"] is None else {"curves": told["plot"]}),
-        "next, try": f"voile report {told['model']}; voile explain {told['model']} ROWS.csv",
+        "next, try": f"voile explain {told['model']} ROWS.csv; voile report {told['model']}",
     }
     for name, value in lines.items():
         out.print(f"{name}: {value}", soft_wrap=True)

@@ -27,6 +27,7 @@ from voile.app.calls import Context, handle
 from voile.app.commands.audit import StartLog
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
+from voile.app.commands.federate import WriteReport
 from voile.app.commands.workspace import Start
 from voile.app.explain import ReleaseService
 from voile.app.explain.released import NOT_ESTIMATED
@@ -610,7 +611,7 @@ def test_a_forged_folder_is_not_believed(trained: TrainedModel, tmp_path: Path, 
     head = json.loads((trained.folder / "model.json").read_text())
     events = [to_dict(each) for each in replace(trained.budget, rho=budget["rho"]).events]
     moved = replace(promise, protected=replace(promise.protected, dataset="others"))
-    changes: dict[str, Any] = {
+    cases: dict[str, dict[str, Any]] = {
         "guarantee": {"guarantees": (stronger(promise),)},
         "dataset": {"guarantees": (moved,)},
         "scores": {"scores": trained.additive.scores * 1.01},
@@ -618,8 +619,8 @@ def test_a_forged_folder_is_not_believed(trained: TrainedModel, tmp_path: Path, 
         "charges": {"head": {"charges": ["people#7", "people#8", "people#9"]}},
         "other charges": {"head": {"charges": ["people#2", "people#1", "people#3"]}},
         "rule": {"head": {"rule": "0/0"}},
-    }[what]
-    folder = forged(trained, tmp_path, **changes)
+    }
+    folder = forged(trained, tmp_path, **cases[what])
     database = str(trained.folder.parent / "log.db")
     with pytest.raises(Refused, match="its guarantee is not repeated") as told:
         handle(Explain.read({"model": str(folder), "data": table(1), "database": database}))
@@ -780,7 +781,7 @@ def test_labels_that_cannot_be_read_raise_an_alarm_first(tmp_path: Path) -> None
     home = write_people(_new(tmp_path / "one"), 1500)
     write_csv(home / "rows.csv", columns | {"ill": ["no"] * 1500})
     alarm = handle(asked(home)).trained.alarms()[0]
-    assert "rows of the second class cannot be told from none" in alarm
+    assert "one of both classes has so few rows that they cannot be told from none" in alarm
 
 
 def test_a_misspelt_column_gets_a_suggestion(home: Path) -> None:
@@ -815,3 +816,67 @@ def test_curves_are_drawn_and_overwrite_nothing(home: Path) -> None:
             handle(asked(home, plot=wrong, redraw=True))
     assert len(records(home, ReleaseRecord)) == before
     handle(asked(home, plot=picture, overwrite=True))
+
+
+# --- a report -------------------------------------------------------------------------------------
+
+
+def test_a_report_begins_with_the_curves_and_says_how_good_it_is(trained: TrainedModel) -> None:
+    page = handle(WriteReport(artefact=trained.folder)).path
+    assert page == trained.folder / "report.html"
+    text = page.read_text()
+    places = [
+        text.index(each)
+        for each in (
+            "What the model says about each feature",
+            "what-the-model-says",  # the picture
+            "How good it is",
+            "linear model without privacy",
+            "log-loss (charged)",
+            "AUC (held out)",
+            "What is promised",
+            "people#3",
+        )
+    ]
+    assert places == sorted(places)
+    assert "confirms charges, model and promise" in text
+    assert load_trained_model(trained.folder).charges == trained.charges
+    page.unlink()
+
+
+def test_a_linear_model_is_fitted_to_open_rows_only(trained: TrainedModel) -> None:
+    figures = trained.quality["held_out"]["figures"]
+    linear = figures["log-loss"]["linear_model"]
+    assert figures["log-loss"]["figure"] - 0.1 < linear < figures["log-loss"]["baseline"]
+    assert "linear_model" not in trained.quality["charged"]["figures"]["log-loss"]
+
+
+def test_a_report_of_a_forged_folder_is_refused(trained: TrainedModel, tmp_path: Path) -> None:
+    for path in trained.folder.parent.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    folder = forged(trained, tmp_path, guarantees=(stronger(trained.guarantee),))
+    with pytest.raises(Refused, match="its guarantee is not repeated"):
+        handle(WriteReport(artefact=folder))
+    (tmp_path / "log.db").unlink()
+    text = handle(WriteReport(artefact=folder, output=tmp_path / "page.html")).path.read_text()
+    assert "nothing here was compared" in text
+
+
+def test_a_report_goes_with_its_model(home: Path) -> None:
+    handle(asked(home, epsilon=1.0))
+    page = handle(WriteReport(artefact=home / "model")).path
+    handle(asked(home, epsilon=1.0))
+    assert page.exists(), "the same model"
+    handle(asked(home, epsilon=1.0, redraw=True, overwrite=True))
+    assert not page.exists()
+
+
+def test_a_page_for_a_person_has_intervals(trained: TrainedModel, tmp_path: Path) -> None:
+    home = trained.folder.parent
+    page = tmp_path / "why.html"
+    handle(_explain(home, table(1, seed=2), page=page))
+    text = page.read_text()
+    assert "log-odds of yes" in text
+    assert "± is a 95 % interval" in text
+    assert "5 of 5" not in text
