@@ -195,7 +195,7 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
     given = command.held_out
     if given is None:
         return None
-    from voile.app.federate.files import check_open_rows
+    from voile.app.federate.tables import check_open_rows
 
     if _is_file(given) and (str(given) == STDIN or not _is_named_file(command.rows)):
         raise InvalidInput(
@@ -222,7 +222,7 @@ def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[
     """How good the model is on public rows, beside a linear model of these rows alone."""
     if rows is None:
         return None
-    from voile.app.federate.results import judged_rows
+    from voile.app.federate.quality import judged_rows
 
     said = statistics.model.predict(rows.rows)
     judged, places = judged_rows(said, rows), np.arange(len(rows))

@@ -184,6 +184,7 @@ def load_inputs(
     speed: Speed | None = None,
     *,
     modules: Path | None = None,
+    schema: Schema | None = None,
 ) -> ExplanationInputs:
     """Read what a specification names.
 
@@ -191,8 +192,9 @@ def load_inputs(
         artefact: what `spec.model` names, if that is an artefact (`find_artefact`).
         modules: where a module with the model is looked for first; the current folder if not
             stated.
+        schema: of the rows, where the specification does not name it.
     """
-    schema = _schema(spec, artefact)
+    schema = _schema(spec, artefact) if schema is None else schema
     background = _background(spec, schema, artefact)
     model, labels = _model(spec, schema, artefact, modules)
     return ExplanationInputs(
@@ -296,7 +298,7 @@ def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Or
 
 def _schema(spec: ExplanationSpec, artefact: ModelFolder | None) -> Schema:
     if spec.schema_file is not None and artefact is not None and artefact.additive is not None:
-        raise InvalidInput("leave out --schema: a model of `voile train` holds its own schema")
+        raise InvalidInput("leave out --schema: an additive model holds its own schema")
     if spec.schema_file is not None:
         return Schema.load(spec.schema_file)
     if artefact is None:

@@ -24,6 +24,7 @@ from voile.app.report.figures import (
     compared,
     contradictory_rounds,
     curves,
+    how_to_use,
     importance,
     outcomes,
     quality,
@@ -85,6 +86,8 @@ class ReportContents:
         outcomes: by stage, who took part in which round.
         spent: epsilon of each client.
         promised: epsilon and delta of the whole.
+        importance: what the model looks at; None where there is no model of rows.
+        use: the command that uses it.
         of_black_box: importance is that of the black box, not of a surrogate.
         trust: see `trust_figures`; empty for a federation without trust.
         assessment: what attacks have found, if somebody tried.
@@ -114,8 +117,9 @@ class ReportContents:
     outcomes: Mapping[str, Sequence[Mapping[str, bool]]]
     spent: Mapping[str, float]
     promised: Mapping[str, float]
-    schema: Schema
-    importance: FeatureImportance
+    schema: Schema | None
+    importance: FeatureImportance | None
+    use: str
     of_black_box: bool
     invented_reference: bool
     surrogate_says_nothing: bool
@@ -165,7 +169,7 @@ def write_report(artefact: Artefact, path: Path | None = None) -> Path:
 def report_contents(artefact: Artefact) -> ReportContents:
     """Collect what an artefact holds, and verify logs and findings; nothing is shown yet."""
     settings, statement, figures = artefact.settings, artefact.statement, artefact.figures
-    assessment = _assessment(artefact)
+    assessment, important = _assessment(artefact), importance(artefact)
     return ReportContents(
         name=artefact.name,
         folder=artefact.folder.name,
@@ -188,8 +192,9 @@ def report_contents(artefact: Artefact) -> ReportContents:
         outcomes=outcomes(artefact),
         spent={name: each["epsilon"] for name, each in statement["spent_by_client"].items()},
         promised=settings["promised"],
-        schema=artefact.schema,
-        importance=importance(artefact),
+        schema=None if important is None else artefact.schema,
+        importance=important,
+        use=how_to_use(artefact),
         of_black_box=artefact.has_model,
         invented_reference=settings.get("reference_invented", False),
         surrogate_says_nothing=surrogate_says_nothing(artefact),
