@@ -7,6 +7,7 @@ had its middle score, and one figure of the model, its slope, was fitted to the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -72,6 +73,23 @@ class CalibrationFigures:
         return max(float(self.counts.sum()), self.rows / 2)
 
     @property
+    def unread(self) -> str:
+        """What to say if most rows were not counted, or those of one class; else nothing."""
+        classes = self.counts.sum(axis=0)
+        noise = _WIDTH * self.deviation * math.sqrt(len(self.counts))
+        if classes.sum() + math.sqrt(2) * noise < self.rows / 2:
+            return (
+                f"only about {max(0, round(classes.sum())):,} of {self.rows:,} rows have a label "
+                "and features that can be read; check them with `voile schema check`"
+            )
+        if classes.min() < noise < self.rows / 20:
+            return (
+                "one of both classes has so few rows that they cannot be told from none; check "
+                "the labels with `voile schema check`"
+            )
+        return ""
+
+    @property
     def log_loss(self) -> PredictionQuality:
         return self._mean(_losses(self.chances), _losses(self._constant))
 
@@ -112,7 +130,7 @@ class CalibrationFigures:
 def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
     """What the charged table says, as plain values."""
     auc, gain, loss = figures.auc, figures.gain, figures.log_loss
-    alarms = []
+    alarms = [figures.unread] if figures.unread else []
     if gain.low <= 0 and auc.low <= auc.baseline:
         alarms.append(
             "it cannot be told from always stating the label rate, by log-loss or AUC of the "
@@ -132,6 +150,7 @@ def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
         "measured_on": "the charged calibration table",
         "label_rate": figures.rate,
         "figures": {LOG_LOSS: asdict(loss), AUC: asdict(auc), GAIN: asdict(gain)},
+        "unread": figures.unread,
         "alarms": alarms,
     }
 
@@ -139,9 +158,11 @@ def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
 def joint_quality(
     charged: Mapping[str, Any], open_rows: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Both, and the alarms of the one that is more exact."""
-    better = charged if open_rows is None else open_rows
-    return {"charged": charged, "held_out": open_rows, "alarms": list(better["alarms"])}
+    """Both, and the alarms of the one that is more exact. What was not read is said in any case."""
+    alarms = list(charged["alarms"])
+    if open_rows is not None:
+        alarms = [*filter(None, [charged["unread"]]), *open_rows["alarms"]]
+    return {"charged": charged, "held_out": open_rows, "alarms": alarms}
 
 
 def _losses(chances: NDArray[np.float64]) -> Table:

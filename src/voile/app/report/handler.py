@@ -24,12 +24,16 @@ from voile.app.report.figures import (
     compared,
     contradictory_rounds,
     curves,
+    how_to_use,
     importance,
     outcomes,
     quality,
     readings,
     surrogate_says_nothing,
 )
+from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_model import load_trained_model
+from voile.app.trained_report import write_model_report
 from voile.app.workspace.file import books_beside
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.guarantee import Guarantee
@@ -82,6 +86,8 @@ class ReportContents:
         outcomes: by stage, who took part in which round.
         spent: epsilon of each client.
         promised: epsilon and delta of the whole.
+        importance: what the model looks at; None where there is no model of rows.
+        use: the command that uses it.
         of_black_box: importance is that of the black box, not of a surrogate.
         trust: see `trust_figures`; empty for a federation without trust.
         assessment: what attacks have found, if somebody tried.
@@ -111,8 +117,9 @@ class ReportContents:
     outcomes: Mapping[str, Sequence[Mapping[str, bool]]]
     spent: Mapping[str, float]
     promised: Mapping[str, float]
-    schema: Schema
-    importance: FeatureImportance
+    schema: Schema | None
+    importance: FeatureImportance | None
+    use: str
     of_black_box: bool
     invented_reference: bool
     surrogate_says_nothing: bool
@@ -139,9 +146,12 @@ class ExactTrust:
 
 
 def write(command: WriteReport, context: Context) -> ReportResult:
-    """Write the page of an artefact."""
+    """Write the page of an artefact, or of a trained model."""
     if command.output is not None:
         context.check_overwriting([command.output], allowed=command.overwrite)
+    if TRAINED_MODEL.is_at(command.artefact):
+        trained = load_trained_model(command.artefact)
+        return ReportResult(write_model_report(trained, command.output))
     return ReportResult(write_report(load_artefact(command.artefact), command.output))
 
 
@@ -159,7 +169,7 @@ def write_report(artefact: Artefact, path: Path | None = None) -> Path:
 def report_contents(artefact: Artefact) -> ReportContents:
     """Collect what an artefact holds, and verify logs and findings; nothing is shown yet."""
     settings, statement, figures = artefact.settings, artefact.statement, artefact.figures
-    assessment = _assessment(artefact)
+    assessment, important = _assessment(artefact), importance(artefact)
     return ReportContents(
         name=artefact.name,
         folder=artefact.folder.name,
@@ -182,8 +192,9 @@ def report_contents(artefact: Artefact) -> ReportContents:
         outcomes=outcomes(artefact),
         spent={name: each["epsilon"] for name, each in statement["spent_by_client"].items()},
         promised=settings["promised"],
-        schema=artefact.schema,
-        importance=importance(artefact),
+        schema=None if important is None else artefact.schema,
+        importance=important,
+        use=how_to_use(artefact),
         of_black_box=artefact.has_model,
         invented_reference=settings.get("reference_invented", False),
         surrogate_says_nothing=surrogate_says_nothing(artefact),
