@@ -132,7 +132,9 @@ class AdditiveModel:
         shape = (len(codes), len(self.bins), *self.scores.shape[1:])
         found = np.empty(shape[::-1] if len(shape) == 2 else (shape[1], shape[0], shape[2]))
         for column, part in enumerate(self._slices):
-            np.take(self.centred_scores[part], codes[:, column], axis=0, out=found[column], mode="clip")
+            np.take(
+                self.centred_scores[part], codes[:, column], axis=0, out=found[column], mode="clip"
+            )
         return np.moveaxis(found, 0, 1)
 
     def codes(self, rows: Any) -> Codes:

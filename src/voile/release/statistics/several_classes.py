@@ -293,4 +293,3 @@ def _even_normal(count: int, dimensions: int) -> Matrix:
     steps = root ** -np.arange(1.0, dimensions + 1)
     nodes: Matrix = ndtri((0.5 + np.outer(np.arange(1, count + 1), steps)) % 1)
     return nodes / nodes.std(axis=0)
-

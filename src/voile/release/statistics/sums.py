@@ -108,9 +108,10 @@ def centred_sums(
     second, and s·t to the last, s being the target's scale. A number has one figure more: s²·Σ(t² − ½).
     """
     present = len(labels)
-    total = np.zeros(target.parts, dtype=np.int64) + _label_sums(
-        target, np.zeros(present, dtype=np.intp), labels, 1
-    )[0]
+    total = (
+        np.zeros(target.parts, dtype=np.int64)
+        + _label_sums(target, np.zeros(present, dtype=np.intp), labels, 1)[0]
+    )
     counts, turned = [], []
     for place, count in enumerate(bins):
         column = codes[:, place]
