@@ -305,8 +305,9 @@ def _check_exact(inputs: ExplanationInputs) -> None:
 def _needed(inputs: ExplanationInputs) -> Any:
     if inputs.background is None:
         raise InvalidInput(
-            "absent features take their values from background rows: hand some in, or an explainer "
-            "that was trained for this model"
+            "absent features take their values from background rows: give public ones with "
+            "--background FILE --background-origin public, or an explainer that was trained for "
+            "this model"
         )
     return inputs.background
 

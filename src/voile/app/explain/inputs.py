@@ -324,9 +324,13 @@ def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
     if artefact is None:
         assert spec.model_origin is not None
         return origin_from(spec.model_origin)
-    if spec.model_origin is not None:
+    if spec.model_origin is None:
+        return artefact.origin
+    from voile.app.trained_model import FOLDER
+
+    if not FOLDER.is_at(artefact.folder):  # an artefact brings the signed logs of its parties
         raise InvalidInput("leave out --model-origin: an artefact records what it was made from")
-    return artefact.origin
+    return origin_from(spec.model_origin)
 
 
 def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin | None:

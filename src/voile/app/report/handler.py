@@ -31,6 +31,9 @@ from voile.app.report.figures import (
     readings,
     surrogate_says_nothing,
 )
+from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_model import load_trained_model
+from voile.app.trained_report import write_model_report
 from voile.app.workspace.file import books_beside
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.guarantee import Guarantee
@@ -143,9 +146,12 @@ class ExactTrust:
 
 
 def write(command: WriteReport, context: Context) -> ReportResult:
-    """Write the page of an artefact."""
+    """Write the page of an artefact, or of a trained model."""
     if command.output is not None:
         context.check_overwriting([command.output], allowed=command.overwrite)
+    if TRAINED_MODEL.is_at(command.artefact):
+        trained = load_trained_model(command.artefact)
+        return ReportResult(write_model_report(trained, command.output))
     return ReportResult(write_report(load_artefact(command.artefact), command.output))
 
 

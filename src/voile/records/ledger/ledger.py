@@ -194,6 +194,11 @@ class Ledger(Tree):
             raise InvalidInput(f"there is no charge {charge!r} with a stored answer")
         return self._given_again(t, found)
 
+    def next_charges(self, t: Reader, name: str, count: int) -> list[str]:
+        """What the next charges of an account are called, if nothing else is charged before."""
+        root = self.path(t, name)[-1].balance
+        return [f"{root.account}#{root.entries + place}" for place in range(count)]
+
     def _given_again(self, t: Reader, kept: AnswerRow) -> ChargedAnswer:
         return ChargedAnswer(kept, self.node(t, kept.account).balance.terms, None)
 
