@@ -184,9 +184,7 @@ class StatisticsTraining:
             ),
             standard_error=None,
             half_width=None,
-            remarks=tuple(
-                filter(None, (*expectation(self.budget), self.warning, *self.chain.affordable()))
-            ),
+            remarks=tuple(filter(None, remarks)),
         )
 
     @property
