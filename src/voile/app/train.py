@@ -40,7 +40,7 @@ from voile.core.errors import InvalidInput
 from voile.core.rendering import draw_picture
 from voile.core.schema import Schema, is_table
 from voile.datasets.tables import STDIN, read_protected_table, read_table
-from voile.models.additive.model import classes_of
+from voile.models.additive import link_of
 from voile.pipelines.tables import TableRecords
 from voile.records.checkpoints import Kept
 from voile.records.vault import check_named, usual_place
@@ -175,7 +175,7 @@ def _check_replaced(command: Train, training: StatisticsTraining) -> None:
 def _schema(command: Train) -> Schema:
     given = command.schema_file
     schema = given if isinstance(given, Schema) else Schema.load(Path(given))
-    classes_of(schema)
+    link_of(schema)
     label = None if schema.label is None else schema.label.name
     if command.target not in (None, label):
         raise InvalidInput(
