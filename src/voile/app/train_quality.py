@@ -79,15 +79,20 @@ class CalibrationFigures:
 
     @property
     def unread(self) -> str:
-        """What to say if most rows were not counted, or those of one class; else nothing."""
+        """What to say if most rows were not counted, or those of one class; else nothing.
+
+        Nothing is said where the noise is so large that it could be the reason.
+        """
         classes = self.counts.sum(axis=0)
         noise = _WIDTH * self.deviation * math.sqrt(len(self.counts))
+        if noise > self.rows / 8:
+            return ""
         if classes.sum() + math.sqrt(2) * noise < self.rows / 2:
             return (
                 f"only about {max(0, round(classes.sum())):,} of {self.rows:,} rows have a label "
                 "and features that can be read; check them with `voile schema check`"
             )
-        if classes.min() < noise < self.rows / 20:
+        if classes.min() < noise:
             return (
                 "one of both classes has so few rows that they cannot be told from none; check "
                 "the labels with `voile schema check`"

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -33,7 +34,7 @@ from voile.app.explain import ReleaseService
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
 from voile.app.train import TrainedModelResult
-from voile.app.train_statistics import TOO_LITTLE, StatisticsTraining
+from voile.app.train_statistics import TOO_LITTLE, StatisticsTraining, expectation
 from voile.app.trained_model import FOLDER, TrainedModel, load_trained_model, save_trained_model
 from voile.core.description import Uncertainty
 from voile.core.errors import (
@@ -43,7 +44,7 @@ from voile.core.errors import (
     UnreadableFile,
     VerificationFailed,
 )
-from voile.core.guarantee import Guarantee
+from voile.core.guarantee import Guarantee, Relation
 from voile.core.schema import Categories, Label
 from voile.models.additive import AdditiveModel
 from voile.models.wrapped import RowWise, row_wise
@@ -56,6 +57,7 @@ from voile.release.statistics import (
     PrivateCalibrationTable,
     PrivateFineTables,
     PrivateMoments,
+    StatisticsBudget,
 )
 
 CHARGES = ("people#1", "people#2", "people#3")
@@ -119,7 +121,7 @@ def test_an_account_with_orders_grants_less(tmp_path: Path) -> None:
     assert made.budget.rho < usual.budget.rho
     assert made.guarantee.epsilon < usual.guarantee.epsilon <= 4.0
     with pytest.raises(BudgetExceeded):
-        handle(asked(home, epsilon=0.5, sure=True))
+        handle(asked(home, epsilon=0.5, sure=True, folder=home / "other"))
 
 
 def test_replace_one_costs_more_noise(tmp_path: Path) -> None:
@@ -310,9 +312,22 @@ def test_a_preview_says_what_to_expect_and_charges_nothing(home: Path) -> None:
     assert "guarantee: (ε = 2, δ = 1e-5) for each row of 'people 1'" in said
     assert "signal 312 (1,500 rows, 5 features" in said
     assert "lost at most 0.04 in AUC and 0.05 in log-loss" in said
+    assert "expect less from a network by DP-SGD" in said
     assert "fits: uses 29" in said
     assert "Too little signal" not in said
     assert records(home, ReleaseRecord) == []
+
+
+def test_with_much_signal_a_preview_says_when_a_network_may_do_better(home: Path) -> None:
+    said = str(handle(asked(home, preview=True, epsilon=3.99)).preview)
+    assert "where features interact" not in said
+    budget = StatisticsBudget.within(
+        schema=SCHEMA, rows=16_000, relation=Relation.BLANK_ONE, epsilon=2.0, delta=DELTA
+    )
+    first, second = expectation(budget)
+    assert "at most 0.01 in AUC and 0.02" in first
+    assert "only where features interact" in second
+    assert "at most 0.03 in AUC" in second
 
 
 def test_too_little_signal_is_said_before_anything_is_spent(tmp_path: Path) -> None:
@@ -852,7 +867,7 @@ def test_a_linear_model_is_fitted_to_open_rows_only(trained: TrainedModel) -> No
 def test_a_report_of_a_forged_folder_is_refused(trained: TrainedModel, tmp_path: Path) -> None:
     for path in trained.folder.parent.iterdir():
         if path.is_file():
-            (tmp_path / path.name).write_bytes(path.read_bytes())
+            shutil.copy2(path, tmp_path)
     folder = forged(trained, tmp_path, guarantees=(stronger(trained.guarantee),))
     with pytest.raises(Refused, match="its guarantee is not repeated"):
         handle(WriteReport(artefact=folder))
@@ -873,7 +888,7 @@ def test_a_report_goes_with_its_model(home: Path) -> None:
 def test_a_page_for_a_person_has_intervals(trained: TrainedModel, tmp_path: Path) -> None:
     home = trained.folder.parent
     page = tmp_path / "why.html"
-    handle(_explain(home, table(1, seed=2), page=page))
+    handle(_explain(home, table(1, seed=2), page=str(page)))
     text = page.read_text()
     assert "log-odds of yes" in text
     assert "± is a 95 % interval" in text
