@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from benchmarks.flower_parts.app.bare.arithmetic import WIDTH, change
@@ -37,7 +38,7 @@ class SameArithmetic:
         self, instruction: Instruction, records: Any, size: int, source: GeneratorSource
     ) -> FitResult:
         del records, size, source
-        return FitResult({"w": change(instruction.arrays["w"])}, None)
+        return FitResult({"w": change(instruction.arrays["w"].astype(np.float32))}, None)
 
     def evaluate(self, arrays: Arrays, given: Arrays, rows: Unprotected) -> Mapping[str, float]:
         del arrays, given, rows

@@ -171,7 +171,7 @@ def backdoored(found: TableRecords) -> TableRecords:
         rows=with_trigger(some.rows, found.schema),
         labels=np.full(len(some), float(WANTED)),
     )
-    both = TableRecords.joined([found, marked])
+    both = TableRecords.joined(found.schema, [found, marked])
     return both.only(np.random.default_rng(0).permutation(len(both))[: len(found)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from voile import cli, open_workspace
 from voile.app.calls import handle
 from voile.app.commands.explain import Explain
 from voile.app.federate import federate, read_job
+from voile.app.federate.preview import preview
 from voile.core.errors import InvalidInput, Refused
 from voile.core.row_note import KnownNote
 
@@ -57,6 +59,36 @@ def test_a_pipeline_of_another_package_is_run_reported_on_and_explained(
         (name,) = workspace.releases
         explained = workspace.explain(name, artefact.folder.parent / "example.csv")
     assert explained.explanation.guarantees == artefact.guarantees
+
+
+def test_one_that_trains_no_network_leaves_a_model_that_a_closed_formula_explains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toys.install(monkeypatch, "voile.pipelines", counting=f"{HERE}:COUNTING")
+    config = write_logistic(tmp_path)
+    text = config.read_text().replace("logistic regression", "counting", 1)
+    config.write_text(text)
+    with pytest.raises(InvalidInput, match="rounds = 1"):
+        read_job(config)
+    config.write_text(re.sub("(?m)^rounds = .*$", "", text))
+    server = tmp_path / "server.toml"
+    server.write_text(server.read_text().split("[[held_out]]")[0])
+    job = read_job(config)
+    assert job.agreement.rounds == 1
+    assert "epsilon" not in str(preview(job.agreement, job.server).concerns)
+    artefact = federate(job).artefact
+    assert {"model.safetensors", "curves.json", "schema.toml"} <= artefact.files
+    assert not {"reference.parquet", "black_box.safetensors"} & artefact.files
+    assert artefact.additive is not None
+    assert len(artefact.history) == len(job.agreement.sizes)
+    assert "counts" in report_html(artefact)
+    with open_workspace(artefact.folder.parent / "voile.toml") as workspace:
+        (name,) = workspace.releases
+        explained = workspace.explain(name, artefact.folder.parent / "example.csv")
+    assert explained.explanation.guarantees == artefact.guarantees
+    assert explained.explanation.output_names == ("log-odds of yes",)
+    with pytest.raises(Refused, match="holds no network"):
+        _ = artefact.network
 
 
 @pytest.mark.usefixtures("loans")

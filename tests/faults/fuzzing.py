@@ -29,7 +29,14 @@ from tests.faults.mutations import (
     zip_changed,
 )
 from tests.unit.records.audit_log.examples import LOG_KEY, SmallLog, policy, release
-from voile.app.artefact import Contents, finish, load_artefact, write_artefact
+from voile.app.artefact import (
+    finish,
+    load_artefact,
+    network_files,
+    surrogate_files,
+    table_files,
+    write_artefact,
+)
 from voile.app.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
 from voile.app.explain.files import origin_from
 from voile.app.federate import party_key, read_agreement
@@ -364,7 +371,7 @@ def _opened(folder: Path) -> Any:
     head = json.loads((folder / MANIFEST).read_text())
     from voile.app.artefact import Artefact
 
-    return Artefact(folder, head["name"], head["settings"], has_model=True)
+    return Artefact(folder, head["name"], head["settings"], frozenset(head["files"]))
 
 
 def _restoring(path: Path, read: Callable[[], object]) -> Callable[[bytes], object]:
@@ -385,29 +392,27 @@ def _artefact(folder: Path) -> Path:
     width = Encoding.around_defaults(SCHEMA).width
     box = NetworkModel(SCHEMA, OutputHead.of_label(SCHEMA), perceptron(width, (4,), 2, draw))
     spent = {"epsilon": 1.0, "delta": 1e-5}
+    reference = np.array([[40.0, 1e3, 0.0], [50.0, 2e3, 1.0]])
+    files = {
+        **table_files(SCHEMA, reference),
+        **network_files(box, {}),
+        **surrogate_files(learned.surrogate, learned, reference),
+    }
     write_artefact(
-        Contents(
-            name="study",
-            schema=SCHEMA,
-            reference=np.array([[40.0, 1e3, 0.0], [50.0, 2e3, 1.0]]),
-            black_box=box,
-            surrogate=learned.surrogate,
-            explainer=learned,
-            guarantees=(PROMISE,),
-            statement={
-                "readings": {"joint": spent, "published_sum": spent, "stages": {"box": spent}},
-                "spent_by_client": {"city": spent},
-                "not_covered": ["nothing"],
-            },
-            figures={
-                "measured_on": "2 rows",
-                "rounds": {"box": {"accuracy": [0.5]}},
-                "distilled_explainer": {"cosine_to_exact_values_of_the_surrogate": 0.9},
-            },
-            settings={},
-            history=(HistoryRow("box", 1, "city", Outcome.ANSWERED, "", 0.0),),
-        ),
         folder,
+        files,
+        guarantees=(PROMISE,),
+        statement={
+            "readings": {"joint": spent, "published_sum": spent, "stages": {"box": spent}},
+            "spent_by_client": {"city": spent},
+            "not_covered": ["nothing"],
+        },
+        figures={
+            "measured_on": "2 rows",
+            "rounds": {"box": {"accuracy": [0.5]}},
+            "distilled_explainer": {"cosine_to_exact_values_of_the_surrogate": 0.9},
+        },
+        history=(HistoryRow("box", 1, "city", Outcome.ANSWERED, "", 0.0),),
     )
     log = folder / log_place("server")
     log.mkdir(parents=True)

@@ -2,12 +2,15 @@
 
     artefact.json            format, version, name, clients, settings, digest of every other file
     schema.toml              what rows look like; public
-    black_box.safetensors    the private model, calibrated (absent where somebody brought a trained
-                             one); inside, its last layer as it was trained
+    black_box.safetensors    the private network, calibrated (absent where somebody brought a
+                             trained one); inside, its last layer as it was trained
+    model.safetensors        the private model where it is no network; its tag says what it is
+    curves.json              of an additive model, the same for people
     surrogate.safetensors    the private surrogate
     explainer.safetensors    the distilled explainer with its surrogate
     explainer.onnx           the same for programs that know nothing of voile
-    reference.parquet        public rows that interventional explanations are compared with
+    reference.parquet        public rows that interventional explanations are compared with, where
+                             the model has no background of its own
     guarantees.json          what is promised, what the same noise amounts to in other readings, and
                              what is not covered
     figures.json             figures measured on rows that are listed as unprotected
@@ -22,11 +25,11 @@ Compatibility promise: an artefact of version n is read by every later voile.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -44,6 +47,7 @@ from voile.app.artefact_manifest import (
     write_json,
     write_manifest,
 )
+from voile.app.trained_model import wrapped_additive
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import export_onnx, load_explainer, load_surrogate, save
 from voile.core import array_file
@@ -59,6 +63,7 @@ from voile.federation.arrays import Arrays
 from voile.federation.history import without_times
 from voile.federation.stored_text import write_arrays
 from voile.models import Outputs, WrappedModel
+from voile.models.additive import AdditiveModel
 from voile.pipelines.calibration import Calibration, last_layer
 from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
 from voile.release import Origin, trained_privately
@@ -74,43 +79,64 @@ GUARANTEES: Final = "guarantees.json"
 FIGURES: Final = "figures.json"
 HISTORY: Final = "history.parquet"
 REPORT: Final = "report.html"
-_ALWAYS: Final = frozenset({SCHEMA, REFERENCE, GUARANTEES, FIGURES, HISTORY})
-_OF_A_SURROGATE: Final = frozenset({SURROGATE, EXPLAINER, EXPLAINER_ONNX})
+MODEL: Final = "model.safetensors"
+CURVES: Final = "curves.json"
+_ALWAYS: Final = frozenset({GUARANTEES, FIGURES, HISTORY})
+_OF_A_TABLE: Final = frozenset({SCHEMA, REFERENCE})
+_PARTS: Final = {
+    BLACK_BOX: _OF_A_TABLE | {BLACK_BOX},
+    SURROGATE: _OF_A_TABLE | {SURROGATE, EXPLAINER, EXPLAINER_ONNX},
+    MODEL: frozenset({SCHEMA, MODEL, CURVES}),
+}
+"""By one file of the format, all that are there together with it."""
+_OPTIONAL: Final = frozenset[str]().union(*_PARTS.values())
 _BLACK_BOX_FILE: Final = "voile black box"
 _CALIBRATION: Final = "calibration"
 _TRAINED: Final = "trained"
 
+Writer: TypeAlias = Callable[[Path], object]
+"""Writes one file, whole or not at all."""
+Files: TypeAlias = Mapping[str, Writer]
+"""What a pipeline leaves in its artefact, by the name of the file."""
 
-@dataclass(frozen=True, eq=False)
-class Contents:
-    """What goes into an artefact.
+
+def table_files(schema: Schema, reference: Rows) -> Files:
+    """What rows look like, and public ones to compare with."""
+    return {
+        SCHEMA: partial(_write_schema, schema),
+        REFERENCE: partial(_write_rows, schema, reference),
+    }
+
+
+def network_files(
+    model: NetworkModel, trained: Arrays, calibration: Calibration | None = None
+) -> Files:
+    """A network.
 
     Args:
-        name: of the federation, and label of the version of its data.
-        schema, reference: public.
-        black_box: the private model; None where somebody brought a trained one.
         trained, calibration: the arrays as the rounds left them, and what was done to them.
-        surrogate, explainer: of it, where the pipeline has them: both or none.
-        guarantees: what is promised about everything here; one that covers all.
-        statement: other readings of the same noise, and what is not covered; plain values.
-        figures: measured on unprotected rows; plain values.
-        settings: public settings and sizes; plain values.
-        history: of all rounds.
     """
+    label = {} if calibration is None else _as_trained(trained, calibration)
+    arrays = arrays_of(model.network)
+    return {BLACK_BOX: lambda path: write_arrays(path, _BLACK_BOX_FILE, arrays, label)}
 
-    name: str
-    schema: Schema
-    reference: Rows
-    black_box: NetworkModel | None
-    surrogate: Surrogate | None
-    explainer: FastShap | None
-    guarantees: tuple[Guarantee, ...]
-    statement: Mapping[str, Any]
-    figures: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    history: tuple[HistoryRow, ...]
-    trained: Arrays = field(default_factory=dict)
-    calibration: Calibration | None = None
+
+def surrogate_files(surrogate: Surrogate, explainer: FastShap, example: Rows) -> Files:
+    """What imitates a model, and the fast explainer that was made from it."""
+    return {
+        SURROGATE: partial(save, surrogate),
+        EXPLAINER: partial(save, explainer),
+        EXPLAINER_ONNX: partial(export_onnx, explainer, example=example[:16]),
+    }
+
+
+def additive_files(model: AdditiveModel) -> Files:
+    """An additive model, which holds its own schema and background."""
+    return {
+        SCHEMA: partial(_write_schema, model.schema),
+        MODEL: model.save,
+        CURVES: lambda path: replace_file(path, model.to_json().encode()),
+    }
 
 
 def check_place(folder: Path) -> None:
@@ -119,37 +145,44 @@ def check_place(folder: Path) -> None:
         optional(package, extra="explain")
     check_output_folder(folder)
     check_output_folder(folder / LOGS)
-    files = (*_ALWAYS, *_OF_A_SURROGATE, BLACK_BOX, MANIFEST, REPORT)
+    files = (*_ALWAYS, *_OPTIONAL, MANIFEST, REPORT)
     for name in files if folder.exists() else ():
         check_output(folder / name)
 
 
-def write_artefact(contents: Contents, folder: Path) -> Path:
-    """Write everything but the logs and the manifest; `finish` makes it an artefact."""
+def write_artefact(
+    folder: Path,
+    files: Files,
+    *,
+    guarantees: Iterable[Guarantee],
+    statement: Mapping[str, Any],
+    figures: Mapping[str, Any],
+    history: Iterable[HistoryRow],
+) -> None:
+    """Write everything but the logs and the manifest; `finish` makes it an artefact.
+
+    Args:
+        files: of the pipeline, such as its model.
+        guarantees: what is promised about everything here; one that covers all.
+        statement: other readings of the same noise, and what is not covered; plain values.
+        figures: measured on unprotected rows; plain values.
+        history: of all rounds.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in (MANIFEST, BLACK_BOX, *_OF_A_SURROGATE):  # of an earlier run, which had others
+    for name in (MANIFEST, *_OPTIONAL):  # of an earlier run, which had others
         (folder / name).unlink(missing_ok=True)
-    replace_file(folder / SCHEMA, contents.schema.dumps().encode())
-    if contents.black_box is not None:
-        arrays = arrays_of(contents.black_box.network)
-        write_arrays(folder / BLACK_BOX, _BLACK_BOX_FILE, arrays, _as_trained(contents))
-    if contents.surrogate is not None and contents.explainer is not None:
-        save(contents.surrogate, folder / SURROGATE)
-        save(contents.explainer, folder / EXPLAINER)
-        export_onnx(contents.explainer, folder / EXPLAINER_ONNX, example=contents.reference[:16])
-    _write_rows(contents.schema, contents.reference, folder / REFERENCE)
-    promised = {"guarantees": [guarantee.to_dict() for guarantee in contents.guarantees]}
-    write_json(folder / GUARANTEES, {**promised, **contents.statement})
-    write_json(folder / FIGURES, contents.figures)
-    write_history(without_times(contents.history), folder / HISTORY)
-    return folder
+    for name, write in files.items():
+        write(folder / name)
+    promised = {"guarantees": [guarantee.to_dict() for guarantee in guarantees]}
+    write_json(folder / GUARANTEES, {**promised, **statement})
+    write_json(folder / FIGURES, figures)
+    write_history(without_times(tuple(history)), folder / HISTORY)
 
 
 def finish(folder: Path, name: str, settings: Mapping[str, Any]) -> Artefact:
     """Write the manifest over the files of the format; the report may be written anew any time."""
-    found = {name for name in (BLACK_BOX, SURROGATE) if (folder / name).exists()}
-    listed = _expected(settings["logs"], found)
-    write_manifest(folder, name, settings, listed)
+    found = {name for name in _OPTIONAL if (folder / name).exists()}
+    write_manifest(folder, name, settings, _expected(settings["logs"], found))
     return load_artefact(folder)
 
 
@@ -160,30 +193,40 @@ class Artefact:
     folder: Path
     name: str
     settings: Mapping[str, Any]
-    has_model: bool
-    """Whether the black box was trained by the federation, and is here."""
-    has_surrogate: bool = True
-    """Whether there are a surrogate and a fast explainer."""
-    additive: ClassVar[None] = None
+    files: frozenset[str]
+    """The files of the format that are there."""
     _home: Path = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Files are read when they are needed, wherever the process has gone meanwhile."""
         object.__setattr__(self, "_home", self.folder.absolute())
 
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was trained by the federation, and is here."""
+        return BLACK_BOX in self.files or MODEL in self.files
+
+    @property
+    def has_surrogate(self) -> bool:
+        """Whether there are a surrogate and a fast explainer."""
+        return SURROGATE in self.files
+
     @cached_property
     def schema(self) -> Schema:
+        """Of the rows that the model takes."""
         return Schema.load(self._home / SCHEMA)
 
     @cached_property
     def network(self) -> NetworkModel:
-        """The private black box."""
+        """The private black box, where it is a network."""
         arrays, _ = self._black_box
         return NetworkModel.from_arrays(self.schema, OutputHead.of_label(self.schema), arrays)
 
     @cached_property
     def _black_box(self) -> tuple[Arrays, dict[str, Any]]:
-        if not self.has_model:
+        if BLACK_BOX not in self.files:
+            if self.has_model:
+                raise Refused("this artefact holds no network, but a model of another kind")
             raise Refused(
                 "this artefact explains an external model; it holds the surrogate, not the model"
             )
@@ -209,8 +252,15 @@ class Artefact:
         return {**arrays, **before}
 
     @cached_property
+    def additive(self) -> AdditiveModel | None:
+        """The model, where a closed formula explains it over a background of its own."""
+        return AdditiveModel.load(self._home / MODEL) if MODEL in self.files else None
+
+    @cached_property
     def model(self) -> WrappedModel:
-        """The private black box, as every part of voile takes it."""
+        """The private model, as every part of voile takes it."""
+        if self.additive is not None:
+            return wrapped_additive(self.additive)
         network = self.network
         return WrappedModel(
             forward=NetworkModelForward(network),
@@ -223,7 +273,7 @@ class Artefact:
         )
 
     def predict(self, rows: Any) -> Outputs:
-        """What the private black box says, (n, outputs): the probability of each category of the
+        """What the private model says, (n, outputs): the probability of each category of the
         label in the schema's order, or the number that is expected.
 
         Args:
@@ -231,7 +281,7 @@ class Artefact:
                 values outside the schema are clamped, missing ones are its defaults.
         """
         inside = self.schema.rows(rows) if is_table(rows) else self.schema.clamp(rows)
-        return self.network.predict(inside)
+        return self.model.predict(inside)
 
     @cached_property
     def surrogate(self) -> Surrogate:
@@ -240,8 +290,10 @@ class Artefact:
         return load_surrogate(self._home / SURROGATE)
 
     @cached_property
-    def surrogate_model(self) -> WrappedModel:
+    def surrogate_model(self) -> WrappedModel | None:
         """The surrogate, as every part of voile takes a model."""
+        if self.additive is not None:
+            return None
         surrogate = self.surrogate
         return WrappedModel(
             forward=surrogate.predict,
@@ -264,8 +316,10 @@ class Artefact:
             raise Refused("this artefact holds a model only: it has no surrogate and no explainer")
 
     @cached_property
-    def reference(self) -> Rows:
-        """Public rows."""
+    def reference(self) -> Any:
+        """Public rows to compare with; None where the model has a background of its own."""
+        if REFERENCE not in self.files:
+            return None
         return self.schema.rows(read_table(self._home / REFERENCE))
 
     @cached_property
@@ -280,7 +334,7 @@ class Artefact:
     @property
     def reference_invented(self) -> bool:
         """Whether the public rows were invented from the schema."""
-        return bool(self.settings.get("reference_invented", False))
+        return REFERENCE in self.files and bool(self.settings.get("reference_invented", False))
 
     @property
     def charged_events(self) -> set[str]:
@@ -334,23 +388,23 @@ def load_artefact(folder: Path | str) -> Artefact:
     head = read_manifest(folder)
     files, settings = head["files"], head["settings"]
     check_files(folder, files, _expected(settings["logs"], files))
-    return Artefact(folder, head["name"], settings, BLACK_BOX in files, SURROGATE in files)
+    return Artefact(folder, head["name"], settings, frozenset(files))
 
 
 def _expected(logs: Mapping[str, str], files: Collection[str]) -> frozenset[str]:
-    """All files of an artefact with these networks, but the manifest and the report."""
-    networks = frozenset({BLACK_BOX} & set(files))
-    if SURROGATE in files or not networks:
-        networks |= _OF_A_SURROGATE
-    return _ALWAYS | files_of_logs(logs) | networks
+    """All files of an artefact that has these, but the manifest and the report."""
+    parts = [part for name, part in _PARTS.items() if name in files] or [_PARTS[SURROGATE]]
+    return _ALWAYS.union(files_of_logs(logs), *parts)
 
 
-def _as_trained(contents: Contents) -> dict[str, Any]:
+def _as_trained(trained: Arrays, calibration: Calibration) -> dict[str, Any]:
     """What leads from the saved model back to the trained one, whose digest is in the log."""
-    if contents.calibration is None:
-        return {}
-    layer = {name: contents.trained[name].tolist() for name in last_layer(contents.trained)}
-    return {_CALIBRATION: contents.calibration.plain, _TRAINED: layer}
+    layer = {name: trained[name].tolist() for name in last_layer(trained)}
+    return {_CALIBRATION: calibration.plain, _TRAINED: layer}
+
+
+def _write_schema(schema: Schema, path: Path) -> None:
+    replace_file(path, schema.dumps().encode())
 
 
 def _write_rows(schema: Schema, rows: Rows, path: Path) -> None:

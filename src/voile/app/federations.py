@@ -23,11 +23,12 @@ from voile.app.commands.federate import (
     StopFederation,
 )
 from voile.app.federate.agreement import FederationAgreement
+from voile.app.federate.expectation import FederationPreview
 from voile.app.federate.files import read_job, read_server
-from voile.app.federate.job import Job, ServerSide
 from voile.app.federate.join import server_key_line
-from voile.app.federate.party import Say, open_node
-from voile.app.federate.preview import FederationPreview, preview
+from voile.app.federate.kinds import ServerSide
+from voile.app.federate.party import Job, Say, open_node
+from voile.app.federate.preview import preview
 from voile.app.federate.run import (
     ARTEFACT,
     FederationRun,

@@ -38,7 +38,7 @@ from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema, is_table
 from voile.datasets.tables import STDIN, read_protected_table, read_table
-from voile.models.additive.model import classes_of
+from voile.models.additive import link_of
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import Composed, PrivacyEvent, Zcdp
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
@@ -323,7 +323,7 @@ def granted_rho(account: Account, epsilon: float, delta: float) -> float:
 def _schema(command: Train) -> Schema:
     given = command.schema_file
     schema = given if isinstance(given, Schema) else Schema.load(Path(given))
-    classes_of(schema)
+    link_of(schema)
     label = None if schema.label is None else schema.label.name
     if command.target not in (None, label):
         raise InvalidInput(
@@ -343,7 +343,7 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
     given = command.held_out
     if given is None:
         return None
-    from voile.app.federate.files import check_open_rows
+    from voile.app.federate.tables import check_open_rows
 
     if _is_file(given) and (str(given) == STDIN or not _is_named_file(command.rows)):
         raise InvalidInput(
@@ -370,7 +370,7 @@ def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[
     """How good the model is on public rows."""
     if rows is None:
         return None
-    from voile.app.federate.results import judged_rows
+    from voile.app.federate.quality import judged_rows
 
     return judged_rows(statistics.model.predict(rows.rows), rows)
 

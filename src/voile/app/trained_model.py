@@ -60,6 +60,19 @@ class AdditiveForward(InspectedForward):
         return self if type(self.model) is AdditiveModel else None
 
 
+def wrapped_additive(additive: AdditiveModel) -> WrappedModel:
+    """The probabilities of an additive model, as every part of voile takes a model."""
+    return WrappedModel(
+        forward=AdditiveForward(additive),
+        identity=lambda: additive.digest,
+        width=len(additive.feature_names),
+        feature_names=additive.feature_names,
+        output_names=additive.output_names,
+        outputs=additive.outputs,
+        source=additive,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
     """A model that was paid for. It is explained as the artefact of a federation is, at no cost.
@@ -112,16 +125,7 @@ class TrainedModel:
     @cached_property
     def model(self) -> WrappedModel:
         """Its probabilities, as every part of voile takes a model."""
-        additive = self.additive
-        return WrappedModel(
-            forward=AdditiveForward(additive),
-            identity=lambda: additive.digest,
-            width=len(additive.feature_names),
-            feature_names=additive.feature_names,
-            output_names=additive.output_names,
-            outputs=additive.outputs,
-            source=additive,
-        )
+        return wrapped_additive(self.additive)
 
     def predict(self, rows: Any) -> Outputs:
         """Probabilities of both classes, (n, 2); rows are a table, or an array in the schema's

@@ -15,8 +15,8 @@ from voile.cli.output import console, explain_by_name, print_json, print_status
 
 if TYPE_CHECKING:
     from voile.app.calls import Context
+    from voile.app.federate.expectation import FederationPreview
     from voile.app.federate.join import NodeKeys, NodeResult
-    from voile.app.federate.preview import FederationPreview
     from voile.app.federations import FederationResult, ServerKey, StopResult
     from voile.app.report.handler import ReportResult
 

@@ -62,7 +62,7 @@ def _time_left(first: tuple[int, float], last: tuple[int, float], total: int) ->
     Args:
         first, last: how much was done, and when.
     """
-    from voile.app.federate.preview import duration_in_words
+    from voile.app.federate.expectation import duration_in_words
 
     done = last[0] - first[0]
     if not done or last[0] == total:

@@ -32,7 +32,8 @@ Keep the books:
     `Outcome` of every client (`NoRoundLog`). The history is a list of `HistoryRow`
     (`write_history`, `read_history`, `without_times`, `charged`, `unbounded`, `most_spent`).
 
-`Arrays` are float32 arrays by name (`digest_of_arrays`). What is trained with all this lives in
+`Arrays` are arrays by name, of float32 or of whole numbers in int64, which a `WholeSum` adds up
+exactly (`digest_of_arrays`). What is trained with all this lives in
 `voile.pipelines`.
 """
 
@@ -50,6 +51,7 @@ from voile.federation.aggregators import (
     SumAggregator,
     TrimmedMean,
     UpdateAggregator,
+    WholeSum,
 )
 from voile.federation.arrays import Arrays, digest_of_arrays
 from voile.federation.chain import AnnouncedRound, ChainGuard, KeptRounds
@@ -152,6 +154,7 @@ __all__ = [
     "Unprotected",
     "Update",
     "UpdateAggregator",
+    "WholeSum",
     "charged",
     "digest_of_arrays",
     "is_finished",

@@ -9,6 +9,7 @@ in. Either may remember something from round to round, which is kept with the ar
 | --- | --- | --- | --- |
 | `FedAvg` | the weighted sum | nothing | nothing: one client can move it anywhere |
 | `LevelAvg` | the weighted sum | nothing | nothing |
+| `WholeSum` | the sum | nothing | nothing |
 | `FedAdam`, `FedYogi` | the weighted sum | two moments of the change | nothing |
 | `CoordinateMedian` | single updates | nothing | fewer than half of the clients, in each value |
 | `TrimmedMean` | single updates | nothing | the share that is cut at each end |
@@ -48,7 +49,7 @@ class Contribution:
 class CombinedUpdate(NamedTuple):
     """The change of the global arrays, and what is remembered for the next round."""
 
-    change: dict[str, Array]
+    change: Arrays
     memory: Memory
 
 
@@ -117,6 +118,35 @@ class LevelAvg(FedAvg):
 
     def weight(self, client: str, size: int) -> float:
         return size / dict(self.noise)[client] ** 2
+
+
+@stored_as("WholeSum")
+@dataclass(frozen=True)
+class WholeSum(SumAggregator):
+    """The sum itself, of whole numbers: no weights, and nothing is rounded.
+
+    >>> totals = {"counts": np.array([3, 4])}
+    >>> WholeSum().from_sum(totals, 2.0, {}).change["counts"].tolist()
+    [3, 4]
+    """
+
+    def weight(self, client: str, size: int) -> float:  # noqa: ARG002
+        return 1.0
+
+    def from_sum(self, total: Totals, weight: float, memory: Memory) -> CombinedUpdate:  # noqa: ARG002
+        if any(value.dtype != np.int64 for value in total.values()):
+            raise InvalidInput("a sum of whole numbers is for arrays of int64")
+        change = {name: value.astype(np.int64) for name, value in total.items()}
+        return CombinedUpdate(change, memory)
+
+
+def check_whole(clients: int, largest: float) -> None:
+    """Refuse sums of whole numbers that 64 bits could not hold."""
+    if clients * largest >= 2.0**63:
+        raise InvalidInput(
+            f"{clients} updates of whole numbers up to {largest:g} may add up to more than 64 bits "
+            "hold; declare a smaller largest_change"
+        )
 
 
 @stored_as("FedAdam")

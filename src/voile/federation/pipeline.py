@@ -62,6 +62,7 @@ def run_pipeline(
     for stage in pipeline.stages:
         found = rounds.run(stage, pipeline.start(stage.name), given=given, unprotected=unprotected)
         _check_costs(stage.name, found)
+        _check_contributed(stage.name, found)
         results[stage.name] = found
         given |= name_arrays(stage.name, found.arrays)
     return results
@@ -101,3 +102,16 @@ def _check_costs(stage: str, found: StageResult) -> None:
             "at the plan's; set clients up with the plan's tasks. What they sent is in nobody's "
             "promise"
         )
+
+
+def _check_contributed(stage: str, found: StageResult) -> None:
+    """Later stages would build on nothing, and parties be charged for them."""
+    if any(row.outcome.counts for row in found.rows):
+        return
+    # Only refusals are told in words: any other message may quote a protected row.
+    errors = [each.error for each in found.errors]
+    reasons = sorted({str(e) if isinstance(e, Refused) else type(e).__name__ for e in errors})
+    raise Refused(
+        f"no client contributed to the stage {stage!r}; nothing was written. "
+        + "; ".join(reasons[:3])
+    )

@@ -21,8 +21,10 @@ from voile.federation.aggregators import (
     Memory,
     SumAggregator,
     UpdateAggregator,
+    WholeSum,
+    check_whole,
 )
-from voile.federation.arrays import Array, Arrays, Shapes, shapes_of
+from voile.federation.arrays import Arrays, Shapes, shapes_of
 from voile.federation.messages import LONGEST_STATEMENT, Instruction, Message, Update
 from voile.federation.round_log import Outcome
 from voile.federation.secure_aggregation import Signer
@@ -40,13 +42,13 @@ class Expected(NamedTuple):
     Args:
         client: who was asked.
         event: what one participation of it costs, as agreed on (`history.event_as_text`).
-        shapes: of the global arrays.
+        like: arrays of the same names, kinds of numbers and shapes.
         largest: value that an update may have, in size.
     """
 
     client: str
     event: str
-    shapes: Shapes
+    like: Arrays
     largest: float
 
 
@@ -55,7 +57,7 @@ def fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outco
 
     1. It is an update, from the client that was asked, for this stage, round and agreement.
     2. It states the cost that was agreed on.
-    3. It maps exactly the names of the global arrays to float32 arrays of the same shapes.
+    3. It maps exactly the names of the global arrays to arrays of the same kinds and shapes.
     4. Every value is finite, and at most `largest` in size.
     """
     try:
@@ -74,14 +76,14 @@ def _fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outc
         return Outcome.WRONG_TYPE
     if answer.event != expected.event:
         return Outcome.OTHER_COST
-    arrays, shapes = answer.arrays, expected.shapes
-    if set(arrays) != set(shapes):
+    arrays, like = answer.arrays, expected.like
+    if set(arrays) != set(like):
         return Outcome.WRONG_SHAPE
-    if any(type(a) is not np.ndarray or a.dtype != np.float32 for a in arrays.values()):
+    if any(type(a) is not np.ndarray or a.dtype != like[n].dtype for n, a in arrays.items()):
         return Outcome.WRONG_TYPE
-    if any(arrays[name].shape != shape for name, shape in shapes.items()):
+    if any(arrays[name].shape != array.shape for name, array in like.items()):
         return Outcome.WRONG_SHAPE
-    sizes = [float(np.abs(array).max()) for array in arrays.values() if array.size]
+    sizes = [abs(float(x)) for a in arrays.values() if a.size for x in (a.min(), a.max())]
     if not np.isfinite(sizes).all():
         return Outcome.NOT_FINITE
     return Outcome.TOO_LARGE if max(sizes, default=0.0) > expected.largest else None
@@ -167,7 +169,7 @@ class RoundResult:
         heard: of everybody who was asked, in order of names.
     """
 
-    change: dict[str, Array] | None
+    change: Arrays | None
     memory: Memory
     heard: dict[str, ClientReply]
 
@@ -199,6 +201,8 @@ class PlainRound:
 
     def check(self, clients: int, largest_change: float) -> None:
         """Any number of clients will do: with too few for the aggregator nothing changes."""
+        if isinstance(self.aggregator, WholeSum):
+            check_whole(clients, largest_change)
 
     def remembered(self, shapes: Shapes) -> Memory:
         return self.aggregator.remembered(shapes)
@@ -229,7 +233,7 @@ def _heard(call: RoundCall, reply: NodeReply) -> ClientReply:
 
 def _fault(call: RoundCall, client: str, answer: Any) -> Outcome | None:
     event = call.clients[client].event
-    expected = Expected(client, event, call.shapes, call.largest_change)
+    expected = Expected(client, event, call.instruction.arrays, call.largest_change)
     return fault_of(answer, call.instruction, expected)
 
 
@@ -246,6 +250,8 @@ class _Gathering(Protocol):
 
 
 def _gathering(aggregator: Aggregator, call: RoundCall) -> _Gathering:
+    if isinstance(aggregator, WholeSum):
+        return _SummedWhole(aggregator, call)
     if isinstance(aggregator, SumAggregator):
         return _Summed(aggregator, call)
     return _Listed(aggregator, call)
@@ -273,6 +279,22 @@ class _Summed:
 
     def combined(self, memory: Memory) -> CombinedUpdate:
         return self._aggregator.from_sum(self._sum.totals, self._sum.weight, memory)
+
+
+class _SummedWhole:
+    """Adds whole numbers up: no sum is rounded, so it is the same in any order."""
+
+    def __init__(self, aggregator: WholeSum, call: RoundCall) -> None:
+        self._aggregator, self.count = aggregator, 0
+        self._sums = {n: np.zeros(s, dtype=np.int64) for n, s in call.shapes.items()}
+
+    def add(self, client: str, arrays: Arrays) -> None:  # noqa: ARG002
+        for name, total in self._sums.items():
+            np.add(total, arrays[name], out=total, casting="no")
+        self.count += 1
+
+    def combined(self, memory: Memory) -> CombinedUpdate:
+        return self._aggregator.from_sum(self._sums, float(self.count), memory)
 
 
 class _Listed:

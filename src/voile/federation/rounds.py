@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from voile.core import array_file
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.core.input_file import damaged
@@ -351,5 +349,7 @@ class Rounds:
 
 
 def _moved(arrays: Arrays, change: Arrays) -> dict[str, Array]:
-    moved = {name: (array + change[name]).astype(np.float32) for name, array in arrays.items()}
+    if any(change[name].dtype != array.dtype for name, array in arrays.items()):
+        raise InvalidInput("whole numbers are added up by a WholeSum, and nothing else is")
+    moved = {name: (array + change[name]).astype(array.dtype) for name, array in arrays.items()}
     return checked(moved, "the aggregated arrays")

@@ -10,12 +10,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from voile.core.errors import InvalidInput, Refused
-from voile.federation.aggregators import FedAvg, Memory, SumAggregator
+from voile.federation.aggregators import FedAvg, Memory, SumAggregator, WholeSum, check_whole
 from voile.federation.arrays import Arrays, Shapes, digest_of_arrays
 from voile.federation.chain import AnnouncedRound, attempt_digest, digest_of_shown, next_link
 from voile.federation.client import check_size
@@ -40,6 +40,7 @@ from voile.federation.secure_aggregation import (
 )
 from voile.federation.secure_aggregation.attempts import BegunBefore
 from voile.federation.secure_aggregation.masking import Words
+from voile.federation.secure_aggregation.quantisation import WholeNumbers
 from voile.federation.secure_aggregation.signed import SERVER
 from voile.federation.secure_aggregation.threat_models import (
     ActiveServer,
@@ -51,6 +52,7 @@ from voile.federation.stored_text import stored_as
 from voile.federation.sums import Totals
 from voile.federation.transport import NodeReply
 
+ToWords: TypeAlias = Quantisation | WholeNumbers
 _IN_THE_SUM: Final = (AttemptStep.CONSENT, AttemptStep.UNMASK)
 """Who falls out in these steps has sent a vector, which stays in the sum."""
 stored_as("ActiveServer")(ActiveServer)
@@ -96,6 +98,8 @@ class SecureSum:
     def check(self, clients: int, largest_change: float) -> None:
         """Thresholds hold, and no sum of so many can wrap around."""
         self.model.threshold_of(clients)
+        if isinstance(self.aggregator, WholeSum):
+            check_whole(clients, largest_change)
         self.quantisation(self._heaviest(clients), largest_change)
 
     def remembered(self, shapes: Shapes) -> Memory:
@@ -125,12 +129,14 @@ class SecureSum:
         """Of a party, from its declared size."""
         return self.aggregator.weight(name, self.sizes[name])
 
-    def quantisation(self, asked: Sequence[str], largest_change: float) -> Quantisation:
+    def quantisation(self, asked: Sequence[str], largest_change: float) -> ToWords:
         """For those who are asked, in the width that as many of the heaviest need.
 
         In one width lighter parties have digits that are as fine or finer: none errs more than
         `rounding_error` says.
         """
+        if isinstance(self.aggregator, WholeSum):
+            return WholeNumbers(largest_change, len(asked))
         heaviest = map(self.weight, self._heaviest(len(asked)))
         width = Quantisation.for_sum(largest_change, heaviest).width
         return Quantisation.finest(largest_change, map(self.weight, asked), width)
@@ -247,9 +253,11 @@ def announced_round(message: SecureInstruction) -> AnnouncedRound:
     )  # fmt: skip
 
 
-def flat_words(arrays: Arrays, weight: float, quantisation: Quantisation) -> Words:
+def flat_words(arrays: Arrays, weight: float, quantisation: ToWords) -> Words:
     """An update as integers, array after array in order of names."""
-    parts = [quantisation.to_words(arrays[name].ravel(), weight) for name in sorted(arrays)]
+    parts: list[Words] = [
+        quantisation.to_words(arrays[name].ravel(), weight) for name in sorted(arrays)
+    ]
     return np.concatenate(parts)
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.federation.arrays import Arrays, Shapes
 
-Totals: TypeAlias = Mapping[str, NDArray[np.float64]]
+Totals: TypeAlias = Mapping[str, NDArray[np.float64] | NDArray[np.int64]]
 _DIGITS = 52
 
 

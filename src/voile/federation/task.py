@@ -17,7 +17,7 @@ class FitResult:
     """What came of one participation.
 
     Args:
-        change: new arrays minus old ones, in float32.
+        change: new arrays minus old ones, in float32 or, for whole numbers, in int64.
         event: what its release costs; None if the task promises no privacy.
         kept: what stays with the client for tasks that follow in the same round; never sent.
     """
@@ -78,4 +78,4 @@ class FollowUp(Protocol):
         """Names and shapes of what it sends."""
 
     def make(self, instruction: Instruction, client: str, kept: Arrays) -> Arrays:
-        """What is sent, in float32; `Refused` if the instruction contradicts what is kept."""
+        """What is sent; `Refused` if the instruction contradicts what is kept."""

@@ -17,6 +17,7 @@ from math import prod
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
@@ -39,6 +40,7 @@ from voile.federation.secure_aggregation.signed import Attempt, AttemptStep, dec
 _FORM: Final = b"voile wire 1"
 _LONGEST_HEADER: Final = 1 << 20
 _MOST_DIMENSIONS: Final = 32
+_WHOLE: Final = "int64"
 _LARGEST: Final = 1 << 40
 """Whatever a message says, NumPy has an array of that shape."""
 
@@ -134,7 +136,9 @@ class _Fields:
         return {each: self._array(each, shape) for each, shape in self.take(name, dict).items()}
 
     def _array(self, name: str, shape: Any) -> Array:
-        sizes: list[Any] = shape if isinstance(shape, list) else [None]
+        whole = isinstance(shape, dict) and set(shape) == {_WHOLE}
+        listed = shape[_WHOLE] if whole else shape
+        sizes: list[Any] = listed if isinstance(listed, list) else [None]
         if (
             len(sizes) > _MOST_DIMENSIONS
             or not all(type(size) is int and 0 <= size < _LARGEST for size in sizes)
@@ -142,8 +146,10 @@ class _Fields:
         ):
             raise InvalidInput(f"the shape of {name!r:.60} is a list of sizes, found {shape!r:.60}")
         content = self.blob()
-        if len(content) != 4 * prod(sizes):
+        if len(content) != (8 if whole else 4) * prod(sizes):
             raise InvalidInput(f"{name!r:.60} has another number of values than its shape says")
+        if whole:
+            return np.frombuffer(content, dtype="<i8").astype(np.int64).reshape(sizes)
         return np.frombuffer(content, dtype="<f4").astype(np.float32).reshape(sizes)
 
     def check_used_up(self) -> None:
@@ -163,10 +169,18 @@ class _Fields:
 
 def _shapes(arrays: Mapping[str, Any], blobs: list[bytes]) -> Header:
     for name, array in sorted(arrays.items()):  # the order of a header's names
-        if type(array) is not np.ndarray or array.dtype != np.float32:
-            raise InvalidInput(f"{name!r:.60} is no float32 array, and cannot be sent")
-        blobs.append(array.astype("<f4").tobytes())
-    return {name: list(array.shape) for name, array in arrays.items()}
+        if type(array) is not np.ndarray or array.dtype not in (np.float32, np.int64):
+            raise InvalidInput(
+                f"{name!r:.60} is no float32 array, and none of whole numbers: it cannot be sent"
+            )
+        blobs.append(array.astype("<i8" if array.dtype == np.int64 else "<f4").tobytes())
+    return {name: _shape(array) for name, array in arrays.items()}
+
+
+def _shape(array: NDArray[Any]) -> list[int] | dict[str, list[int]]:
+    """A list of sizes says float32, as it always did; whole numbers are named."""
+    sizes = list(array.shape)
+    return {_WHOLE: sizes} if array.dtype == np.int64 else sizes
 
 
 def _write_instruction(message: Instruction, blobs: list[bytes]) -> Header:

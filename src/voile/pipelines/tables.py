@@ -56,10 +56,12 @@ class TableRecords:
         return cls(schema, schema.rows(table), schema.labels(table), schema.null_records(table))
 
     @classmethod
-    def joined(cls, parts: Sequence[TableRecords]) -> TableRecords:
+    def joined(cls, schema: Schema, parts: Sequence[TableRecords]) -> TableRecords:
         """All records of several, which share a schema."""
+        none = np.empty((0, len(schema.features)))
+        parts = [*parts, cls(schema, none, none.sum(axis=1), np.zeros(0, dtype=np.bool_))]
         return cls(
-            parts[0].schema,
+            schema,
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.labels for part in parts]),
             np.concatenate([part.null for part in parts]),

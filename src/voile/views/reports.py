@@ -34,10 +34,11 @@ def trust_html(trust: ExactTrust) -> str:
 
 def _pictures(report: ReportContents) -> dict[str, str]:
     promised, bins = report.promised, report.calibration_bins
+    curves, important = report.curves, report.importance
     drawn = {
         "calibration": plots.calibration(bins) if bins else None,
-        "learning": plots.learning(report.curves, measured_on="unprotected rows"),
-        "importance": plots.bar(report.importance, schema=report.schema),
+        "learning": plots.learning(curves, measured_on="unprotected rows") if curves else None,
+        "importance": plots.bar(important, schema=report.schema) if important else None,
         "budgets": plots.budgets(
             report.spent, promised=promised["epsilon"], delta=promised["delta"]
         ),

@@ -141,7 +141,7 @@ def test_without_noise_it_finds_what_scikit_learn_finds(
 ) -> None:
     from sklearn.linear_model import LogisticRegression as Peer
 
-    together = TableRecords.joined(list(records.values()))
+    together = TableRecords.joined(held_out.schema, list(records.values()))
     peer = Peer(max_iter=2000).fit(together.columns, together.labels)
     found = run(plan.twin(), records, NoGuard(), SeededSources(1))
     gap = found.model.predict(held_out.rows) - peer.predict_proba(held_out.columns)

@@ -23,8 +23,9 @@ from voile.app.explain.files import RECEIPT
 from voile.app.federate.agreement import SERVER
 from voile.app.federate.books import caller_of, purpose_of
 from voile.app.federate.config import NodeFile
-from voile.app.federate.files import NODE_FILE, open_records, read_beside, read_party
+from voile.app.federate.files import NODE_FILE, read_beside, read_party
 from voile.app.federate.party import Party
+from voile.app.federate.tables import open_records
 from voile.app.report import check_log
 from voile.assess.findings import MembersFinding
 from voile.assess.members_count import (

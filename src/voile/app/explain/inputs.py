@@ -292,7 +292,7 @@ def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Or
 
 def _schema(spec: ExplanationSpec, artefact: ModelFolder | None) -> Schema:
     if spec.schema_file is not None and artefact is not None and artefact.additive is not None:
-        raise InvalidInput("leave out --schema: a model of `voile train` holds its own schema")
+        raise InvalidInput("leave out --schema: an additive model holds its own schema")
     if spec.schema_file is not None:
         return Schema.load(spec.schema_file)
     if artefact is None:

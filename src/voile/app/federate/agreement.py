@@ -15,7 +15,6 @@ from voile.assess.members_count import count_event
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
-from voile.core.schema import Schema
 from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
 from voile.federation.aggregators import AGGREGATORS, MEAN, SumAggregator
 from voile.federation.secure_aggregation import ThreatModel
@@ -39,7 +38,7 @@ class FederationAgreement:
     Args:
         protected: what is promised: a row of this version of the data, whose label is the
             federation's name too.
-        schema: of the rows.
+        schema: what parties' records look like, as the pipeline reads it.
         sizes: how many rows each party declares.
         epsilon, delta: promised to each row of each party, for all that leaves.
         keys: the key that each party signs its log with, whose name is the origin of that log.
@@ -54,10 +53,11 @@ class FederationAgreement:
             of its rows an attacker would take for members; None: on nothing.
         records_per_person: how many rows of all parties together belong to one person at most, if
             that is declared.
+        options: of the pipeline; None if it has none.
     """
 
     protected: Protected
-    schema: Schema
+    schema: Any
     sizes: Mapping[str, int]
     epsilon: float
     delta: float
@@ -72,6 +72,7 @@ class FederationAgreement:
     server_key: VerifierKey | None = field(default=None, repr=False)
     members_count: float | None = None
     records_per_person: int | None = None
+    options: Any = None
 
     def __post_init__(self) -> None:
         if self.records_per_person is not None:
@@ -82,7 +83,12 @@ class FederationAgreement:
             )
         if set(self.keys) != set(self.sizes):
             raise InvalidInput("every party has a declared size and a key")
-        chosen(KINDS, self.pipeline, "pipeline")
+        kind = chosen(KINDS, self.pipeline, "pipeline")
+        if kind.fixed_rounds not in (None, self.rounds):
+            raise InvalidInput(
+                f"the pipeline {self.pipeline!r} has rounds = {kind.fixed_rounds} in each stage: "
+                "leave `rounds` out"
+            )
         if self.secure is not None and self.server_key is None:
             raise InvalidInput("a secure sum needs the server's key, which signs its messages")
         self._check_members_count()
@@ -112,8 +118,11 @@ class FederationAgreement:
     def _check_members_count(self) -> None:
         if self.members_count is None:
             return
-        if self.protected.unit is not CLIPPED_UNIT:
-            raise InvalidInput("members are counted where rows are protected, not some columns")
+        if self.protected.unit is not CLIPPED_UNIT or not KINDS[self.pipeline].counts_members:
+            raise InvalidInput(
+                "members are counted where rows are protected, not some columns, and a network is "
+                "trained: leave members_count out"
+            )
         # Beyond these bounds what numerical composition adds for its grid may not fit any more.
         if not self.epsilon / 100 <= self.members_count <= self.epsilon / 2:
             raise InvalidInput(
@@ -137,6 +146,7 @@ class FederationAgreement:
             clients_per_round=asked_in_a_round(len(self.sizes), self.rounds, self.participations),
             participations=self.participations,
             protocol=self.protocol,
+            **({} if self.options is None else {"options": self.options}),
         )
         trained = self.epsilon - sum(event.epsilon for event in self.reserved)
         return KINDS[self.pipeline].plan(
@@ -221,6 +231,8 @@ class FederationAgreement:
             facts["members count"] = self.members_count
         if self.records_per_person is not None:
             facts["records per person"] = self.records_per_person
+        if self.options is not None:
+            facts["options"] = dict(self.options.stated)
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -190,7 +190,8 @@ class FederationFile(_ConfigSection):
     Args:
         name: label of the federation and of the version of its data.
         pipeline: what is trained.
-        schema_file: the public schema, TOML.
+        schema_file: the public description of records: a schema, TOML, where they are tables.
+        options: of the pipeline, where it has some.
         secure: whether the server learns sums of updates only.
         secure_sum: against whom, where it does.
         server_key: what the server signs its log with, and its messages of a secure sum.
@@ -204,6 +205,7 @@ class FederationFile(_ConfigSection):
     privacy: Privacy
     training: TrainingSection = TrainingSection()
     secure_sum: SecureSumSection = SecureSumSection()
+    options: dict[str, Any] = Field(default_factory=dict)
     parties: Annotated[tuple[PartySection, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -279,7 +281,7 @@ class ServerFile(_ConfigSection):
 
     Args:
         output: folder of the run; what may be shown lies in `artefact` inside.
-        held_out: rows that are listed as unprotected.
+        held_out: rows that are listed as unprotected; most pipelines need some.
         reference: public rows that free interventional explanations are measured against; drawn
             from the schema if left out.
         distillation_steps: of the fast explainer, which is learned from the surrogate alone.
@@ -289,7 +291,7 @@ class ServerFile(_ConfigSection):
     """
 
     output: Path = Path("output")
-    held_out: Annotated[tuple[HeldOut, ...], Field(min_length=1)]
+    held_out: tuple[HeldOut, ...] = ()
     reference: Path | None = None
     distillation_steps: Count = 3_000
     superlink: ServerLinkSection | None = None

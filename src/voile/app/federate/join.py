@@ -23,7 +23,7 @@ from voile.app.federate.config import (
     ServerLinkSection,
 )
 from voile.app.federate.files import SERVER_FILE, read_beside, read_node, read_server
-from voile.app.federate.job import ServerSide
+from voile.app.federate.kinds import ServerSide
 from voile.app.federate.party import (
     Party,
     Say,

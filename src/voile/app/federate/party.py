@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from voile.app.federate.accepts import Accepts
 from voile.app.federate.agreement import (
@@ -19,12 +19,11 @@ from voile.app.federate.agreement import (
 )
 from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise
-from voile.app.federate.kinds import KINDS
+from voile.app.federate.kinds import KINDS, ServerSide
 from voile.core.atomic_file import locked
 from voile.core.errors import InvalidInput, Refused, StorageBusy
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember
 from voile.federation.secure_aggregation import Signer
-from voile.pipelines.tables import TableRecords
 from voile.records.audit_log import SigningKey
 from voile.records.audit_log.notes import VerifierKey
 from voile.records.audit_log.publishing import exported_log
@@ -44,15 +43,24 @@ class Party:
 
     Args:
         name: as the agreement calls it.
-        records: its rows.
+        records: what it has, as its pipeline reads it.
         folder: its ledger, log, keys and stored updates.
         accepts: what it agrees to; whatever is agreed on, if None.
     """
 
     name: str
-    records: TableRecords = field(repr=False)
+    records: Any = field(repr=False)
     folder: Path
     accepts: Accepts | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A federation whose parties are all in this process: what was agreed on, and what is whose."""
+
+    agreement: FederationAgreement
+    server: ServerSide
+    parties: tuple[Party, ...]
 
 
 @contextmanager

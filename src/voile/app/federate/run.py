@@ -27,7 +27,6 @@ from typing import Final
 from voile.app.alarms import alarms
 from voile.app.artefact import (
     Artefact,
-    Contents,
     check_place,
     finish,
     is_artefact,
@@ -38,11 +37,10 @@ from voile.app.explain import ExplanationSpec
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import Promise, ServerBooks, account_name
-from voile.app.federate.expectation import noise_to_signal
-from voile.app.federate.job import Job, ServerSide
-from voile.app.federate.kinds import KINDS, FinishContext, ServerRows
+from voile.app.federate.kinds import KINDS, FinishContext, ServerSide
 from voile.app.federate.logs import collected_logs, write_logs
 from voile.app.federate.party import (
+    Job,
     Say,
     check_name,
     open_node,
@@ -50,7 +48,7 @@ from voile.app.federate.party import (
     signed_log,
     signer_of,
 )
-from voile.app.federate.results import contents_of, digests_of
+from voile.app.federate.results import by_name, digests_of, settings_of, statement_of
 from voile.app.federate.status import RunWatch
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.workspace import release_name, workspace_text
@@ -72,8 +70,6 @@ from voile.federation import (
 from voile.federation.history import event_as_text
 from voile.federation.progress import NoProgress
 from voile.federation.transport import NodeReply
-from voile.pipelines.calibration import Calibration, calibrate, fit_calibration, slope_under
-from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.records.vault import DATABASE, WORKSPACE, Vault, open_vault
 from voile.training import Progress as Steps
 
@@ -116,6 +112,7 @@ def _reason(reply: NodeReply) -> str:
 
 ARTEFACT: Final = "artefact"
 _EXAMPLES: Final = 3
+_MEASURED_ON: Final = "rows listed as unprotected"
 CHECKPOINTS: Final = "checkpoints"
 
 
@@ -220,8 +217,9 @@ def run_server(
         )
         if not is_finished(plan, rounds):
             check_all_join(transport, agreement)
-        unprotected = Unprotected(open_rows.measured, "rows listed as unprotected")
-        results = run_pipeline(plan, rounds, unprotected=unprotected)
+        measured = open_rows.measured
+        shown = None if measured is None else Unprotected(measured, _MEASURED_ON)
+        results = run_pipeline(plan, rounds, unprotected=shown)
         _check_run(agreement, results, _promise(agreement))
         written = _finished(server.folder / ARTEFACT, results)
         if written is not None:
@@ -231,59 +229,36 @@ def run_server(
         say("asking every party for its signed log")
         history = [row for result in results.values() for row in result.rows]
         logs = collected_logs(transport, agreement, history)
-        aside = _aside(server, steps_seen, say)
-        contents = _contents(agreement, server, results, open_rows, aside)
-        folder = write_artefact(contents, server.folder / ARTEFACT)
+        context = FinishContext(server, open_rows, steps_seen, say)
+        made = KINDS[agreement.pipeline].finish(agreement.plan, results, context)
+        say("signing the log, writing the artefact")
+        figures = {
+            "measured_on": f"{len(measured) if measured is not None else 0} {_MEASURED_ON}",
+            "rounds": {stage: by_name(result) for stage, result in results.items()},
+            **made.figures,
+        }
+        write_artefact(
+            folder := server.folder / ARTEFACT,
+            made.files,
+            guarantees=(
+                replace(each, records_per_person=agreement.records_per_person)
+                for each in made.promised.guarantees
+            ),
+            statement=statement_of(agreement, made, history),
+            figures=figures,
+            history=history,
+        )
         logs = {SERVER: signed_log(vault, SERVER, say), **logs}
-        settings = {**contents.settings, "logs": write_logs(logs, folder)}
-    write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
+        settings = settings_of(agreement, results)
+        settings |= {"reference_invented": server.reference_invented}
+        settings |= {"logs": write_logs(logs, folder)}
+    if server.reference is not None:
+        write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
     done = finish(folder, agreement.name, settings)
-    for line in alarms(contents.figures):
+    for line in alarms(figures):
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)
     return FederationRun(done, results)
-
-
-def _contents(
-    agreement: FederationAgreement,
-    server: ServerSide,
-    results: Mapping[str, StageResult],
-    open_rows: ServerRows,
-    aside: FinishContext,
-) -> Contents:
-    """What follows for free, and figures on unprotected rows: steps 5 and 6."""
-    calibration = _calibration(agreement, results, open_rows.fitted)
-    made = KINDS[agreement.pipeline].finish(
-        agreement.plan,
-        calibrate(results, agreement.plan.stages[0].name, calibration),
-        replace(aside, calibration=calibration),
-    )
-    aside.say("measuring on unprotected rows, signing the log, writing the artefact")
-    return contents_of(agreement, server, made, results, open_rows, calibration)
-
-
-def _calibration(
-    agreement: FederationAgreement, results: Mapping[str, StageResult], rows: TableRecords
-) -> Calibration | None:
-    """Of the model, which the first stage trains; from its private arrays and unprotected rows."""
-    stage = agreement.plan.stages[0]
-    schema = agreement.schema
-    model = NetworkModel.from_arrays(
-        schema, OutputHead.of_label(schema), results[stage.name].arrays
-    )
-    expected = slope_under(noise_to_signal(stage, agreement.sizes))
-    return fit_calibration(model, rows, expected_slope=expected)
-
-
-def _aside(server: ServerSide, steps_seen: Steps | None, say: Say) -> FinishContext:
-    return FinishContext(
-        held_out=server.held_out,
-        reference=server.reference,
-        distillation=server.distillation,
-        stability_runs=server.stability_runs,
-        steps_seen=steps_seen,
-        say=say,
-    )
 
 
 def _promise(agreement: FederationAgreement) -> Promise:

@@ -15,6 +15,7 @@ from voile.core.description import Description
 from voile.core.explanation import Explanation
 from voile.core.input_file import read_file
 from voile.core.schema import Schema
+from voile.core.schema.schema import draw_rows
 from voile.federation import Outcome
 from voile.records.audit_log.notes import VerifierKey
 from voile.records.audit_log.publishing import RECORDS_FILE
@@ -82,10 +83,12 @@ class FeatureImportance:
         explanation: of public reference rows.
         deviations: by feature, how far a contribution typically is off for the noise in training;
             None if it was not estimated.
+        over: which rows it is about, in words.
     """
 
     explanation: Explanation
     deviations: Mapping[str, float] | None
+    over: str
 
     def describe(
         self,
@@ -101,13 +104,23 @@ class FeatureImportance:
         )
 
 
-def importance(artefact: Artefact) -> FeatureImportance:
-    """Explanations of public reference rows: post-processing of the private artefact."""
+def importance(artefact: Artefact) -> FeatureImportance | None:
+    """Explanations of public reference rows: post-processing of the private artefact.
+
+    None where it holds no model of rows.
+    """
     from voile.attribution import shapley_explainer
     from voile.release import PostProcessed
 
+    if artefact.additive is not None:
+        # Over the background that was released with it; which rows are shown says nothing.
+        rows = draw_rows(artefact.schema, SHOWN_ROWS, np.random.default_rng(0))
+        over = f"{len(rows)} rows drawn from the schema, exact for the private model"
+        return FeatureImportance(artefact.additive.explain(rows), None, over)
     rows = artefact.reference[:SHOWN_ROWS]
+    over = f"{len(rows)} public reference rows, exact for the private model"
     if artefact.has_model:
+        over += " (absent features are taken from reference rows)"
         explainer: Any = shapley_explainer(artefact.model, rows, schema=artefact.schema)
         name, model = "interventional Shapley values", artefact.model.digest
     else:
@@ -117,7 +130,7 @@ def importance(artefact: Artefact) -> FeatureImportance:
     explained = replace(explainer(rows), notes=("public reference rows",))
     shown = explained[:, :, -1] if explained.shape[2] == 2 else explained
     # Estimated for the black box, over reference rows: they say nothing about a surrogate.
-    return FeatureImportance(shown, artefact.deviations if artefact.has_model else None)
+    return FeatureImportance(shown, artefact.deviations if artefact.has_model else None, over)
 
 
 def outcomes(artefact: Artefact) -> dict[str, list[dict[str, bool]]]:
@@ -163,3 +176,9 @@ def contradictory_rounds(artefact: Artefact) -> list[str]:
         for party in artefact.settings["logs"]
     }
     return list(contradictions(logs, VerifierKey.parse(secure["server_key"])))
+
+
+def how_to_use(artefact: Artefact) -> str:
+    """The command that uses it; empty where it can only be read."""
+    explains = artefact.has_model or artefact.has_surrogate
+    return f"voile explain {artefact.folder.name} rows.csv --output explanation.voile" if explains else ""

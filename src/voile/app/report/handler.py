@@ -24,6 +24,7 @@ from voile.app.report.figures import (
     compared,
     contradictory_rounds,
     curves,
+    how_to_use,
     importance,
     outcomes,
     quality,
@@ -82,6 +83,8 @@ class ReportContents:
         outcomes: by stage, who took part in which round.
         spent: epsilon of each client.
         promised: epsilon and delta of the whole.
+        importance: what the model looks at; None where there is no model of rows.
+        use: the command that uses it.
         of_black_box: importance is that of the black box, not of a surrogate.
         trust: see `trust_figures`; empty for a federation without trust.
         assessment: what attacks have found, if somebody tried.
@@ -112,7 +115,8 @@ class ReportContents:
     spent: Mapping[str, float]
     promised: Mapping[str, float]
     schema: Schema
-    importance: FeatureImportance
+    importance: FeatureImportance | None
+    use: str
     of_black_box: bool
     invented_reference: bool
     surrogate_says_nothing: bool
@@ -184,6 +188,7 @@ def report_contents(artefact: Artefact) -> ReportContents:
         promised=settings["promised"],
         schema=artefact.schema,
         importance=importance(artefact),
+        use=how_to_use(artefact),
         of_black_box=artefact.has_model,
         invented_reference=settings.get("reference_invented", False),
         surrogate_says_nothing=surrogate_says_nothing(artefact),

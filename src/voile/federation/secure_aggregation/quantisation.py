@@ -127,6 +127,46 @@ class Quantisation:
         return math.ldexp(weight, self.digits)
 
 
+@dataclass(frozen=True)
+class WholeNumbers:
+    """Whole numbers as they are, modulo 2^width: nothing is rounded, weighted or clipped.
+
+    A sum that leaves the range wraps around, which is a fault of the result and tells nothing: it
+    is computed from the sum alone.
+
+    Args:
+        bound: of one party's numbers, in size; public.
+        parties: how many are asked.
+    """
+
+    bound: float
+    parties: int
+
+    @property
+    def width(self) -> int:
+        narrow, wide = WIDTHS
+        return narrow if self.parties * self.bound < 2 ** (narrow - 1) else wide
+
+    @property
+    def dtype(self) -> Any:
+        return np.uint32 if self.width == 32 else np.uint64
+
+    def to_words(self, values: ArrayLike, weight: float) -> Words:  # noqa: ARG002
+        """The numbers of one party, of int64. No number raises anything."""
+        return np.asarray(values, dtype=np.int64).astype(self.dtype)
+
+    def from_words(self, total: Words) -> NDArray[np.int64]:
+        return total.view(np.int32 if self.width == 32 else np.int64).astype(np.int64)
+
+    def within(self, total: Words, weights: Iterable[float]) -> bool:
+        """Whether so many parties, of the weight 1 each, can have made this sum together."""
+        largest = sum(weights) * self.bound
+        return all(-largest <= int(x) <= largest for x in _extremes(self.from_words(total)))
+
+    def error_of_mean(self, weights: Sequence[float]) -> float:  # noqa: ARG002
+        return 0.0
+
+
 def _extremes(values: NDArray[np.int64]) -> tuple[int, ...]:
     return (int(values.min()), int(values.max())) if values.size else ()
 

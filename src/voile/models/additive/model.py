@@ -1,4 +1,4 @@
-"""`AdditiveModel`: log-odds that are a sum of one score for each feature."""
+"""`AdditiveModel`: scores that are a sum of one figure for each feature."""
 
 from __future__ import annotations
 
@@ -19,21 +19,26 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import damaged, read_file
-from voile.core.schema import Categories, Schema, is_table
-from voile.models.additive.bins import FeatureBins, bin_codes, bin_slices
-from voile.models.outputs import DeclaredOutputs, Outputs, Simplex
+from voile.core.schema import Schema, is_table
+from voile.models.additive.bins import Codes, FeatureBins, bin_codes, bin_slices
+from voile.models.additive.links import Link, link_of
+from voile.models.outputs import DeclaredOutputs, Outputs
 
 FORMAT: Final = "voile additive model"
 Scores = NDArray[np.float64]
-"""Shape (bins,): one figure for each bin of each feature, one feature after the other."""
+"""Shape (bins,): one figure for each bin of each feature, one feature after the other. With
+several classes (bins, classes)."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdditiveModel:
-    """Log-odds of the second class: an intercept and one score for each feature.
+    """A score that is an intercept and one figure for each feature.
 
-    Shapley values of the log-odds over rows in which features are independent and bins occur as
-    `masses` says are a closed formula: the score of a row's bin minus the mean score of the
+    With two classes the score is the log-odds of the second one. With more, each class has a score:
+    its log-odds against the mean class. A number is its own score, in its own unit.
+
+    Shapley values of a score over rows in which features are independent and bins occur as
+    `masses` says are a closed formula: the figure of a row's bin minus the mean figure of the
     feature. So an explanation is a table look-up.
 
     Guarantees
@@ -41,39 +46,46 @@ class AdditiveModel:
         2. What is saved and loaded again answers alike, to the bit.
 
     Args:
-        schema: with a label of two classes.
+        schema: with a label.
         bins: of the features in use; all others have no influence.
-        intercept: log-odds of a row whose scores are all 0.
-        scores: log-odds of each bin.
+        intercept: the score of a row whose figures are all 0; with several classes an array.
+        scores: of each bin, shape (bins,), or (bins, classes) with several classes.
         masses: the share of rows in each bin; adds up to 1 for each feature. The background.
         covariance: of the errors that privacy noise makes in `scores` minus their mean over
-            `masses`, shape (bins, bins).
+            `masses`, shape (bins, bins), or (classes, bins, bins).
         guarantees: what is promised about the rows that it was made from.
     """
 
     schema: Schema
     bins: tuple[FeatureBins, ...]
-    intercept: float
+    intercept: float | NDArray[np.float64]
     scores: Scores
-    masses: Scores
+    masses: NDArray[np.float64]
     covariance: NDArray[np.float64]
     guarantees: tuple[Guarantee, ...] = ()
 
     def __post_init__(self) -> None:
         size = sum(feature.count for feature in self.bins)
-        shapes = [self.scores.shape, self.masses.shape, self.covariance.shape]
-        if shapes != [(size,), (size,), (size, size)]:
+        more = () if self.link.columns == 1 else (self.link.columns,)
+        shapes = [np.shape(self.intercept), self.scores.shape, self.masses.shape]
+        expected = [more, (size, *more), (size,)]
+        if shapes != expected or self.covariance.shape != (*more, size, size):
+            shapes.append(self.covariance.shape)
             raise InvalidInput(f"expected scores of {size} bins, found arrays of shapes {shapes}")
         known = [name for name in self.schema.feature_names if name in self._names]
         if known != list(self._names):
             raise InvalidInput("bins must follow the order of the schema's features")
-        classes_of(self.schema)
 
     # --- prediction -----------------------------------------------------------------------------
 
+    @cached_property
+    def link(self) -> Link:
+        """What scores mean and how predictions follow from them."""
+        return link_of(self.schema)
+
     @property
     def output_names(self) -> tuple[str, ...]:
-        return classes_of(self.schema)
+        return self.link.names
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -81,42 +93,51 @@ class AdditiveModel:
 
     @property
     def outputs(self) -> DeclaredOutputs:
-        return Simplex()
+        return self.link.outputs
+
+    def row_scores(self, rows: Any) -> Scores:
+        """Shape (n,), or (n, classes). Rows are a table of raw values or an array."""
+        return self._row_scores(self.codes(rows))
 
     def log_odds(self, rows: Any) -> NDArray[np.float64]:
-        """Of the second class, shape (n,). Rows are a table of raw values or an array."""
-        return summed(self.intercept, self.scores, self.bins, self._codes(rows))
+        """The scores of classes: of the second one, shape (n,), or of each, (n, classes)."""
+        return self.row_scores(rows)
 
     def predict(self, rows: Any) -> Outputs:
-        """Probabilities of both classes, shape (n, 2)."""
-        from scipy.special import expit
-
-        positive = expit(self.log_odds(rows))
-        return np.column_stack([1 - positive, positive])
+        """Chances of the classes, shape (n, classes), or the number, (n, 1)."""
+        return self.link.predictions(self.row_scores(rows))
 
     # --- explanation ----------------------------------------------------------------------------
 
     def explain(self, rows: Any) -> Explanation:
-        """Shapley values of the log-odds, with standard errors from the noise.
+        """Shapley values of the scores, with standard errors from the noise.
 
         A feature that has no bins has the value 0.
         """
-        codes = self._codes(rows)
-        values = np.zeros((len(codes), len(self.schema.features)))
-        errors = np.zeros_like(values)
-        places = {name: place for place, name in enumerate(self.schema.feature_names)}
-        for column, (feature, part) in enumerate(zip(self.bins, self._slices, strict=True)):
-            place = places[feature.name]
-            values[:, place] = self.centred_scores[part][codes[:, column]]
-            errors[:, place] = self.standard_errors[part][codes[:, column]]
+        codes = self.codes(rows)
         return Explanation(
-            values=values,
-            base_values=np.full((len(codes), 1), self.base_value),
+            values=self._looked_up(self.centred_scores, codes),
+            base_values=np.broadcast_to(self.base_value, (len(codes), self.link.columns)),
             feature_names=self.schema.feature_names,
-            output_names=(f"log-odds of {self.output_names[1]}",),
-            standard_errors=errors,
+            output_names=self.link.score_names,
+            standard_errors=self._looked_up(self.standard_errors, codes),
             guarantees=self.guarantees,
         )
+
+    def explain_codes(self, codes: Codes) -> NDArray[np.float64]:
+        """Shapley values of rows whose bins are known (`codes`), shape (n, used features), or
+        (n, used features, classes). Without errors and checks, for many rows."""
+        shape = (len(codes), len(self.bins), *self.scores.shape[1:])
+        found = np.empty(shape[::-1] if len(shape) == 2 else (shape[1], shape[0], shape[2]))
+        for column, part in enumerate(self._slices):
+            np.take(self.centred_scores[part], codes[:, column], axis=0, out=found[column], mode="clip")
+        return np.moveaxis(found, 0, 1)
+
+    def codes(self, rows: Any) -> Codes:
+        """The bin of each row in each feature in use. Rows are a table of raw values or an array."""
+        table = is_table(rows)
+        inside = self.schema.rows(rows) if table else self.schema.clamp(self.schema.numbers(rows))
+        return bin_codes(self.bins, self.schema, inside)
 
     @cached_property
     def centred_scores(self) -> Scores:
@@ -129,12 +150,15 @@ class AdditiveModel:
     @cached_property
     def standard_errors(self) -> Scores:
         """Of `centred_scores`, from the noise alone."""
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        variances = np.moveaxis(np.diagonal(self.covariance, axis1=-2, axis2=-1), 0, -1)
+        errors: Scores = np.sqrt(np.maximum(variances, 0.0))
+        return errors
 
     @property
-    def base_value(self) -> float:
-        """The mean log-odds over the background."""
-        return float(self.intercept + self.masses @ self.scores)
+    def base_value(self) -> Any:
+        """The mean score over the background; with several classes one for each."""
+        found = self.intercept + self.masses @ self.scores
+        return float(found) if self.link.columns == 1 else found
 
     # --- files ----------------------------------------------------------------------------------
 
@@ -147,7 +171,7 @@ class AdditiveModel:
                 {"name": feature.name, "edges": feature.edges, "groups": feature.groups}
                 for feature in self.bins
             ],
-            "intercept": self.intercept,
+            "intercept": self._plain(self.intercept),
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
         }
         return array_file.pack(FORMAT, arrays, label)
@@ -160,7 +184,7 @@ class AdditiveModel:
             return cls(
                 schema=Schema.loads(label["schema"]),
                 bins=tuple(_bins_from(each) for each in label["bins"]),
-                intercept=float(label["intercept"]),
+                intercept=_intercept(label["intercept"]),
                 guarantees=tuple(Guarantee.from_dict(each) for each in label["guarantees"]),
                 **{name: _numbers(arrays[name]) for name in ("scores", "masses", "covariance")},
             )
@@ -187,16 +211,17 @@ class AdditiveModel:
         return {
             "format": FORMAT,
             "label": None if self.schema.label is None else self.schema.label.name,
-            "scores_are": f"log-odds of {self.output_names[1]!r}, around the mean of a feature",
-            "base_value": self.base_value,
+            "scores_are": self.link.meaning,
+            **({} if self.link.columns == 1 else {"classes": list(self.output_names)}),
+            "base_value": self._plain(self.base_value),
             "features": [
                 {
                     "name": feature.name,
                     "bins": [
                         inside
                         | {
-                            "score": float(self.centred_scores[part][k]),
-                            "standard_error": float(self.standard_errors[part][k]),
+                            "score": self._plain(self.centred_scores[part][k]),
+                            "standard_error": self._plain(self.standard_errors[part][k]),
                             "share_of_rows": float(self.masses[part][k]),
                         }
                         for k, inside in enumerate(feature.described(features[feature.name]))
@@ -218,10 +243,25 @@ class AdditiveModel:
     def _slices(self) -> list[slice]:
         return bin_slices(self.bins)
 
-    def _codes(self, rows: Any) -> NDArray[np.intp]:
-        table = is_table(rows)
-        inside = self.schema.rows(rows) if table else self.schema.clamp(self.schema.numbers(rows))
-        return bin_codes(self.bins, self.schema, inside)
+    def _row_scores(self, codes: Codes) -> Scores:
+        if self.link.columns == 1:
+            return summed(float(self.intercept), self.scores, self.bins, codes)
+        pairs = zip(np.asarray(self.intercept), self.scores.T, strict=True)
+        return np.column_stack([summed(first, each, self.bins, codes) for first, each in pairs])
+
+    def _looked_up(self, figures: Scores, codes: Codes) -> NDArray[np.float64]:
+        """A figure for each row, feature and score; 0 for features without bins."""
+        found = np.zeros((len(codes), len(self.schema.features), self.link.columns))
+        places = {name: place for place, name in enumerate(self.schema.feature_names)}
+        for column, (feature, part) in enumerate(zip(self.bins, self._slices, strict=True)):
+            chosen = figures[part][codes[:, column]]
+            found[:, places[feature.name]] = chosen.reshape(len(codes), -1)
+        return found
+
+    @staticmethod
+    def _plain(figure: Any) -> Any:
+        """A float, or a list of them."""
+        return float(figure) if np.ndim(figure) == 0 else np.asarray(figure).tolist()
 
 
 def summed(
@@ -238,15 +278,8 @@ def summed(
     return total
 
 
-def classes_of(schema: Schema) -> tuple[str, str]:
-    """Both classes of the label; `InvalidInput` for any other label."""
-    domain = None if schema.label is None else schema.label.domain
-    if not isinstance(domain, Categories) or len(domain.values) != 2:
-        raise InvalidInput(
-            f"expected a label with two classes in the schema {schema.name!r}; an additive model "
-            "predicts one of two"
-        )
-    return str(domain.values[0]), str(domain.values[1])
+def _intercept(stored: Any) -> Any:
+    return float(stored) if not isinstance(stored, list) else _numbers(np.array(stored))
 
 
 def _bins_from(stored: Mapping[str, Any]) -> FeatureBins:

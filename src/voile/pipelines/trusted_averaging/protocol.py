@@ -201,9 +201,7 @@ class _Running:
         self._asked(PlainRound(reports), stage, shapes, given, largest)
         return {name: reports.said[name] for name in self.left if name in reports.said}
 
-    def _sum(
-        self, stage: str, shapes: Shapes, given: Arrays, largest: float
-    ) -> dict[str, Array] | None:
+    def _sum(self, stage: str, shapes: Shapes, given: Arrays, largest: float) -> Arrays | None:
         if len(self.left) < FEWEST:
             return None
         result = self._asked(self.terms.summing, stage, shapes, given, largest)
@@ -242,7 +240,7 @@ class _Running:
         """Too few are left: the arrays and everybody's record stay as they are."""
         return self._done(None, self.history.as_memory())
 
-    def _done(self, change: dict[str, Array] | None, record: Memory) -> RoundResult:
+    def _done(self, change: Arrays | None, record: Memory) -> RoundResult:
         """What was shown is remembered, too: the next round of each sum is chained to it."""
         rows = {
             f"{_SHOWN}{stage}": np.array(

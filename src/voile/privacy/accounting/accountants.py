@@ -147,6 +147,8 @@ _PURE = (PureDp, BoundedRange, Laplace)
 class Plan:
     """Events that together cost at most (epsilon, delta), by their privacy-loss distributions.
 
+    Events of which only a rho is known (`Zcdp`) have none: with one of them rhos are added up.
+
     Assumes that no answer decides what runs, or how often: numerical composition is proved for
     lists that are fixed beforehand. Leaving a part out is allowed.
 
@@ -178,4 +180,20 @@ class Plan:
 
     def needed(self) -> float:
         """The epsilon of the whole list at the plan's delta."""
-        return PrivacyLoss().compose(Composed(self.events)).epsilon(self.delta)
+        found = PrivacyLoss().compose(Composed(self.events))
+        ways = found._ways()
+        if any(isinstance(leaf, Zcdp) for way in ways for leaf in way):
+            return max(_by_rho(way, self.delta) for way in ways)
+        return found.epsilon(self.delta)
+
+
+def _by_rho(way: dict[Leaf, int], delta: float) -> float:
+    """Rhos add up; pure epsilons may be added afterwards instead, and the smaller figure counts."""
+    pure = {leaf: times for leaf, times in way.items() if isinstance(leaf, _PURE)}
+    every, rest = (
+        math.fsum(times * rho(leaf) for leaf, times in leaves.items())
+        for leaves in (way, {leaf: way[leaf] for leaf in way.keys() - pure.keys()})
+    )
+    added = math.fsum(times * alone(leaf, 0.0) for leaf, times in pure.items())
+    apart = added + (zcdp_to_epsilon(rest, delta) if rest else 0.0)
+    return min(apart, zcdp_to_epsilon(every, delta))

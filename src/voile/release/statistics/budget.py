@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -13,16 +13,21 @@ import numpy as np
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema import Schema
-from voile.models.additive.model import classes_of
 from voile.privacy.accounting.conversion import zcdp_budget
 from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.blocks import GaussianBlocks
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
 from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import positive
-from voile.privacy.sensitivity.statistics import cell_tables, centred_products, centred_sums
+from voile.privacy.sensitivity.statistics import (
+    cell_tables,
+    centred_products,
+    centred_sums,
+    prediction_products,
+)
 from voile.release.statistics.cells import fine_edges
 from voile.release.statistics.rule import RULE
+from voile.release.statistics.targets import ClassTarget, Target, target_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,24 +42,29 @@ class StatisticsBudget:
     (12, 1075)
 
     Args:
-        schema: with a label of two classes; public.
+        schema: with a label, classes or a number; public.
         rows: how many there are in all; public.
         relation: how neighbours differ: blank one or replace one.
         rho: of all three releases together (zero-concentrated differential privacy).
         parties: how many add up their rows, each with the whole noise of its own: then noise in
-            the sum is √parties times as large.
+            the sum is √parties times as large. With noise in shares it is how many times as large
+            the variance of all shares is, and no whole number.
+        variances: the same for each of the three releases, where they were made and it is known
+            who took part; for planning `parties` counts.
     """
 
     schema: Schema
     rows: int
     relation: Relation
     rho: float
-    parties: int = 1
+    parties: float = 1
+    variances: tuple[float, float, float] | None = None
 
     def __post_init__(self) -> None:
         positive("rows", self.rows)
-        positive("parties", self.parties)
-        classes_of(self.schema)
+        if not all(1 <= each < math.inf for each in (self.parties, *(self.variances or ()))):
+            raise InvalidInput(f"noise is that of one party at least, found {self.parties}")
+        _ = self.target
         if not (math.isfinite(self.rho) and self.rho > 0):
             raise InvalidInput(f"rho must be finite and above 0, found {self.rho}")
         _ = self.tables_noise
@@ -68,12 +78,17 @@ class StatisticsBudget:
         relation: Relation,
         epsilon: float,
         delta: float,
-        parties: int = 1,
+        parties: float = 1,
     ) -> Self:
         """The least noise that an adaptive account of (epsilon, delta) grants (zCDP)."""
         epsilon, delta = checked_target(epsilon, delta, pure=False)
         rho = zcdp_budget(epsilon, delta) * (1 - MARGIN)
         return cls(schema=schema, rows=rows, relation=relation, rho=rho, parties=parties)
+
+    @cached_property
+    def target(self) -> Target:
+        """What is learned: classes or a number, as the schema's label says."""
+        return target_of(self.schema)
 
     # --- shares ---------------------------------------------------------------------------------
 
@@ -104,6 +119,20 @@ class StatisticsBudget:
         return int(np.clip(round(rule.per_root * self.signal ** (1 / 3)), rule.least, rule.most))
 
     @property
+    def growth(self) -> tuple[float, float, float]:
+        """By which factor noise in the sum of each release is larger, as a deviation."""
+        tables, moments, calibration = self.variances or (self.parties,) * 3
+        return math.sqrt(tables), math.sqrt(moments), math.sqrt(calibration)
+
+    @property
+    def most_bins(self) -> tuple[int, ...]:
+        """Of each feature, whatever tables are released."""
+        return tuple(
+            self.bins if edges is not None else min(cells, self.level_bins + 1)
+            for edges, cells in zip(self.fine_edges, self.fine_cells, strict=True)
+        )
+
+    @property
     def level_bins(self) -> int:
         """Of a category, at most."""
         return max(self.bins, min(RULE.bins.levels_most, 2 * self.bins))
@@ -117,7 +146,7 @@ class StatisticsBudget:
 
     @cached_property
     def fine_cells(self) -> tuple[int, ...]:
-        """How many cells each feature's table has, for each class."""
+        """How many cells each feature's table has, for each label cell."""
         return tuple(
             len(getattr(feature.domain, "values", ())) if edges is None else len(edges) + 1
             for feature, edges in zip(self.schema.features, self.fine_edges, strict=True)
@@ -131,35 +160,56 @@ class StatisticsBudget:
 
     @property
     def calibration_bins(self) -> int:
+        """Of scores; of confidence for more than two classes."""
+        if isinstance(self.target, ClassTarget) and self.target.count > 2:
+            return RULE.target.confidence_bins
         return len(RULE.calibration.wide_edges) + 1 if self.is_wide else RULE.calibration.bins
 
     # --- noise, as one party adds it --------------------------------------------------------------
 
     @property
+    def calibration_shape(self) -> tuple[int, ...]:
+        """Of the third release: score bins and classes; confidence and the rank that the model
+        gives to a row's class; two sums for a number."""
+        if not isinstance(self.target, ClassTarget):
+            return (2,)
+        return self.calibration_bins, min(self.target.count, RULE.target.ranks)
+
+    @property
     def tables_sensitivity(self) -> Sensitivity:
+        """For counts; a number adds its grid's steps in place of 1."""
         return cell_tables(tables=len(self.schema.features), relation=self.relation)
 
     @cached_property
     def tables_noise(self) -> DiscreteGaussian:
-        sensitivity = self.tables_sensitivity
+        sensitivity = self.tables_sensitivity.scaled(self.target.unit)
         return DiscreteGaussian(
             sigma=_deviation(sensitivity, self.tables_rho),
             sensitivity=sensitivity,
-            shape=(sum(self.fine_cells), 2),
+            shape=(sum(self.fine_cells), self.target.columns),
         )
 
     @cached_property
     def calibration_noise(self) -> DiscreteGaussian:
-        sensitivity = cell_tables(tables=1, relation=self.relation)
+        if isinstance(self.target, ClassTarget):
+            sensitivity = cell_tables(tables=1, relation=self.relation)
+        else:
+            sensitivity = prediction_products(relation=self.relation).scaled(self.target.unit**2)
         return DiscreteGaussian(
             sigma=_deviation(sensitivity, self.calibration_rho),
             sensitivity=sensitivity,
-            shape=(self.calibration_bins, 2),
+            shape=self.calibration_shape,
         )
 
-    def moments_noise(self, bins: Sequence[int], rate: float) -> MomentsNoise:
-        """For features with so many bins, given the label rate that the tables show."""
-        return MomentsNoise.divided(tuple(bins), rate, self.relation, self.moments_rho)
+    def moments_noise(self, bins: Sequence[int], rates: float | Sequence[float]) -> MomentsNoise:
+        """For features with so many bins, given the rates of the label cells that the tables show.
+
+        Two classes may be given by the rate of the second.
+        """
+        shares = (1 - rates, rates) if isinstance(rates, float) else tuple(rates)
+        return MomentsNoise.divided(
+            tuple(bins), shares, self.relation, self.moments_rho, self.target
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +221,7 @@ class MomentsNoise:
         label_weight: the share of the squared sensitivity that sums with the label get.
         sums: sensitivity of the weighted sums.
         sums_deviation: of their noise.
+        target: what the label is.
         products, products_deviation: of products of two features; None for fewer than two.
     """
 
@@ -178,29 +229,41 @@ class MomentsNoise:
     label_weight: float
     sums: Sensitivity
     sums_deviation: float
+    target: Target = ClassTarget(2)
     products: Sensitivity | None = None
     products_deviation: float = 0.0
 
     @classmethod
     def divided(
-        cls, bins: tuple[int, ...], rate: float, relation: Relation, rho: float
+        cls,
+        bins: tuple[int, ...],
+        rates: Sequence[float],
+        relation: Relation,
+        rho: float,
+        target: Target,
     ) -> MomentsNoise:
         """By the frozen rule; whatever the bins are, the cost is `rho` at most."""
-        rule = RULE.moments
-        excess = abs(0.5 - float(np.clip(rate, rule.rate_clip, 1 - rule.rate_clip)))
-        weight = 1 - max(excess / (0.5 + excess), rule.count_weight_least)
-        sums = centred_sums(bins=bins, label_weight=weight, relation=relation)
-        if len(bins) < 2:
-            return cls(
-                bins=bins, label_weight=weight, sums=sums, sums_deviation=_deviation(sums, rho)
-            )
-        products = centred_products(bins=bins, relation=relation)
-        ratio = rule.gram_factor * products.value / sums.value
-        share = float(np.clip(ratio / (1 + ratio), rule.gram_least, rule.gram_most))
-        return cls(
+        weight = 1 - max(_count_weight(rates), RULE.moments.count_weight_least)
+        sums = centred_sums(
+            bins=bins,
+            label_weight=weight,
+            relation=relation,
+            classes=target.columns,
+            square_weight=RULE.target.square_weight if target.is_number else 0.0,
+        )
+        known = cls(
             bins=bins,
             label_weight=weight,
             sums=sums,
+            sums_deviation=_deviation(sums, rho),
+            target=target,
+        )
+        if len(bins) < 2:
+            return known
+        products = centred_products(bins=bins, relation=relation)
+        share = _gram_share(products.value / sums.value, target)
+        return replace(
+            known,
             sums_deviation=_deviation(sums, rho * (1 - share)),
             products=products,
             products_deviation=_deviation(products, rho * share),
@@ -213,19 +276,35 @@ class MomentsNoise:
 
     @property
     def label_deviation(self) -> float:
-        """Of noise on Σt·z and Σt."""
-        return self.sums_deviation / math.sqrt(self.label_weight)
+        """Of noise on each figure of Σz·tᵀ and Σt."""
+        length = math.sqrt(self.target.squared_length)
+        return length * self.sums_deviation / math.sqrt(self.label_weight)
+
+    @property
+    def square_deviation(self) -> float:
+        """Of noise on Σ(t² − ½) of a number."""
+        return self.sums_deviation / math.sqrt(RULE.target.square_weight)
 
     @cached_property
     def sums_blocks(self) -> GaussianBlocks:
-        """On K·Σz and K·Σt·z of each feature with K bins, and on Σt: whole numbers."""
+        """On K·Σz and s·K·Σz·tᵀ of each feature with K bins, on s·Σt, and for a number on
+        s²·Σ(t² − ½): whole numbers, s being the target's scale."""
+        target, parts = self.target, self.target.parts
+        label = target.scale * self.label_deviation
+        squares = target.scale**2 * self.square_deviation
         return GaussianBlocks(
             sigmas=(
                 *(count * self.count_deviation for count in self.bins),
-                *(count * self.label_deviation for count in self.bins),
-                self.label_deviation,
+                *(count * label for count in self.bins),
+                label,
+                *((squares,) if target.is_number else ()),
             ),
-            shapes=(*((count,) for count in self.bins), *((count,) for count in self.bins), (1,)),
+            shapes=(
+                *((count,) for count in self.bins),
+                *((count,) if parts == 1 else (count, parts) for count in self.bins),
+                (parts,),
+                *(((1,),) if target.is_number else ()),
+            ),
             sensitivity=self.sums.scaled(1 / self.sums_deviation),
         )
 
@@ -248,6 +327,30 @@ class MomentsNoise:
         """What both cost together."""
         products = self.products_blocks
         return self.sums_blocks.event().rho + (0.0 if products is None else products.event().rho)
+
+
+def _count_weight(rates: Sequence[float]) -> float:
+    """The weight of Σz for which the noise of Σz·tᵀ − mean(t)·Σzᵀ is least: rare classes, or a
+    number that is mostly high or low, need exact counts."""
+    clip, count = RULE.moments.rate_clip, len(rates)
+    even = 1 / count
+    inside = np.clip(np.asarray(rates, dtype=np.float64), clip * 2 * even, 1 - clip * 2 * even)
+    excess = float(np.linalg.norm(inside - even)) * math.sqrt(count) / (count - 1)
+    return excess / (1 + excess)
+
+
+def _gram_share(ratio: float, target: Target) -> float:
+    """Of products in the second release, given how their sensitivity compares to that of sums.
+
+    Noise on products counts by the size of coefficients, which is smaller for each of many classes
+    and for numbers."""
+    rule = RULE.moments
+    if isinstance(target, ClassTarget):
+        factor = rule.gram_factor / math.sqrt(target.count - 1)
+    else:
+        factor = RULE.target.number_gram_factor
+    share = factor * ratio / (1 + factor * ratio)
+    return float(np.clip(share, rule.gram_least, rule.gram_most))
 
 
 def _deviation(sensitivity: Sensitivity, rho: float) -> float:

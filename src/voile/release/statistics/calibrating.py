@@ -52,7 +52,7 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
     Two free parameters fitted to noisy counts blow up, so the slope has a log-normal prior.
     """
     rule, rows = RULE.slope, first.budget.rows
-    noise = first.budget.calibration_noise.sigma * math.sqrt(first.budget.parties)
+    noise = first.budget.calibration_noise.sigma * first.budget.growth[2]
     shares = _shrunk_shares(first, table, noise)
     rate = _combined_rate(first, table, noise)
     curve = _Curve(shares, first.score_bins[0], rate)

@@ -1,4 +1,4 @@
-"""The model of the first two releases, whose scores the third one is about."""
+"""The model of two classes from the first two releases, whose scores the third one is about."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from voile.models.additive.bins import FeatureBins
+from voile.models.additive.bins import Codes, FeatureBins
+from voile.models.additive.model import summed
 from voile.release.statistics.budget import StatisticsBudget
 from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Coefficients, Estimates, Matrix, Vector
+from voile.release.statistics.targets import Whole
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +48,7 @@ class FirstModel:
     def solved(cls, given: Estimates) -> FirstModel:
         """Steps 1 to 6; a function of what was released, and of nothing else."""
         budget = given.budget
-        mean, variance = given.label_mean
+        mean, variance = given.label.mean
         rate, size = (1 + mean) / 2, given.size
         if not size:  # noise left no feature: everybody has the label rate
             return cls(
@@ -60,7 +63,7 @@ class FirstModel:
                 rate=rate,
                 rate_variance=variance / 4,
             )
-        found = Coefficients.solved(given)
+        found = Coefficients.solved(given.label)
         spread = math.sqrt(found.variance) / 2  # of the probability, t has two units for one
         scale, intercept = logit_scale(rate, spread)
         stretch = scale / 2 / np.sqrt(given.masses)
@@ -77,6 +80,12 @@ class FirstModel:
             rate=rate,
             rate_variance=variance / 4,
         )
+
+    def calibration_table(self, codes: Codes, labels: NDArray[np.intp]) -> Whole:
+        """Rows in each score bin by class."""
+        scores = summed(self.intercept, self.scores, self.bins, codes)
+        places: NDArray[np.intp] = np.searchsorted(self.score_edges, scores)
+        return self.budget.target.table(places, labels, self.budget.calibration_bins)
 
     @property
     def least_deviation(self) -> float:

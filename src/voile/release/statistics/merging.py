@@ -23,7 +23,7 @@ class MergedTables:
 
     Args:
         budget: of the release.
-        tables: of each feature, noisy counts of shape (cells, 2).
+        tables: of each feature, noisy counts of shape (cells, label cells).
     """
 
     budget: StatisticsBudget
@@ -31,8 +31,14 @@ class MergedTables:
 
     @property
     def deviation(self) -> float:
-        """Of the noise on one count, in the sum over parties."""
-        return self.budget.tables_noise.sigma * math.sqrt(self.budget.parties)
+        """Of the noise on one count of rows, in the sum over parties."""
+        noise = self.budget.tables_noise.sigma / self.budget.target.unit
+        return noise * self.budget.growth[0]
+
+    @cached_property
+    def counts(self) -> tuple[Array, ...]:
+        """The tables in rows: a row adds 1 to each of them, divided among label cells."""
+        return tuple(table / self.budget.target.unit for table in self.tables)
 
     @cached_property
     def all_bins(self) -> tuple[FeatureBins, ...]:
@@ -42,7 +48,7 @@ class MergedTables:
             if edges is None
             else FeatureBins(feature.name, edges=self._merged_edges(table, edges))
             for feature, edges, table in zip(
-                self.budget.schema.features, self.budget.fine_edges, self.tables, strict=True
+                self.budget.schema.features, self.budget.fine_edges, self.counts, strict=True
             )
         )
 
@@ -57,20 +63,21 @@ class MergedTables:
         return tuple(feature.name for feature in self.all_bins if feature.count == 1)
 
     @property
-    def rate(self) -> float:
-        """The share of the second class: the mean over all tables, each of which holds it."""
-        return float(np.mean([table[:, 1].sum() for table in self.tables]) / self.budget.rows)
+    def rates(self) -> tuple[float, ...]:
+        """The share of each label cell: the mean over all tables, each of which holds it."""
+        found = np.mean([table.sum(axis=0) for table in self.counts], axis=0) / self.budget.rows
+        return tuple(found.tolist())
 
     @cached_property
     def merged(self) -> tuple[tuple[Array, Array], ...]:
         """Of each feature in use: its table summed to bins, and how many cells each bin has."""
         found = []
         for feature, edges, table in zip(
-            self.all_bins, self.budget.fine_edges, self.tables, strict=True
+            self.all_bins, self.budget.fine_edges, self.counts, strict=True
         ):
             if feature.count > 1:
                 groups = self._groups(feature, edges)
-                sums = np.zeros((feature.count, 2))
+                sums = np.zeros((feature.count, table.shape[1]))
                 np.add.at(sums, groups, table)
                 found.append((sums, np.bincount(groups, minlength=feature.count).astype(float)))
         return tuple(found)
@@ -85,14 +92,12 @@ class MergedTables:
 
     # --- numbers --------------------------------------------------------------------------------
 
-    def _merged_edges(
-        self, table: NDArray[np.int64], edges: tuple[float, ...]
-    ) -> tuple[float, ...]:
+    def _merged_edges(self, table: Array, edges: tuple[float, ...]) -> tuple[float, ...]:
         """Cuts at the quantiles k/K of the noisy counts, where bins stay large enough."""
         from scipy.optimize import isotonic_regression
 
         rows, wanted = float(self.budget.rows), self.budget.bins
-        summed = np.cumsum(table.sum(axis=1)).astype(np.float64)
+        summed = np.cumsum(table.sum(axis=1))
         # The number of rows is public, so the last sum is known: spread what is over.
         summed += (rows - summed[-1]) * np.arange(1, len(summed) + 1) / len(summed)
         summed = np.clip(isotonic_regression(summed).x, 0, rows)
@@ -109,11 +114,11 @@ class MergedTables:
 
     # --- categories -----------------------------------------------------------------------------
 
-    def _merged_levels(self, table: NDArray[np.int64]) -> tuple[int, ...]:
+    def _merged_levels(self, table: Array) -> tuple[int, ...]:
         """A bin for each frequent level and one for the rest; or groups of equal label rate."""
-        counts = table.sum(axis=1).astype(np.float64)
+        counts = table.sum(axis=1)
         levels, most = len(counts), self.budget.level_bins
-        noise = RULE.bins.deviations * self.deviation * math.sqrt(2)
+        noise = RULE.bins.deviations * self._row_deviation
         least = max(noise, self.budget.rows / (RULE.bins.levels_share * self.budget.bins))
         frequent = np.flatnonzero(counts > least) if levels > 2 else np.arange(levels)
         is_long = levels > max(most, 8) and len(frequent) < levels
@@ -130,14 +135,19 @@ class MergedTables:
         groups[rest] = len(frequent) if is_bin else np.argmax(counts[frequent])
         return tuple(groups.tolist())
 
-    def _sorted_by_rate(self, table: NDArray[np.int64], known: NDArray[np.intp]) -> tuple[int, ...]:
+    @property
+    def _row_deviation(self) -> float:
+        """Of the noise on the rows of one cell, all label cells together."""
+        return self.deviation * math.sqrt(self.budget.target.columns)
+
+    def _sorted_by_rate(self, table: Array, known: NDArray[np.intp]) -> tuple[int, ...]:
         """Levels in the order of their shrunk label rate, cut into groups of equal mass; the rest
         is a group of its own."""
-        counts, noise = table.sum(axis=1).astype(np.float64), self.deviation * math.sqrt(2)
+        counts, noise = table.sum(axis=1), self._row_deviation
         prior = RULE.bins.rate_prior * noise
-        mean = table[:, 1].sum() / max(counts.sum(), 1.0)
-        rates = (table[:, 1] + mean * prior) / (np.maximum(counts, noise) + prior)
-        order = known[np.argsort(rates[known], kind="stable")]
+        mean = table.sum(axis=0) / max(counts.sum(), 1.0)
+        rates = (table + mean * prior) / (np.maximum(counts, noise) + prior)[:, None]
+        order = known[np.argsort(_one_figure(rates, counts)[known], kind="stable")]
         mass, most = np.maximum(counts[order], 0), self.budget.level_bins
         middle = (np.cumsum(mass) - mass / 2) / max(mass.sum(), 1.0)
         _, places = np.unique(
@@ -146,3 +156,15 @@ class MergedTables:
         groups = np.full(len(counts), places.max(initial=-1) + 1)
         groups[order] = places
         return tuple(groups.tolist())
+
+
+def _one_figure(rates: Array, counts: Array) -> Array:
+    """By which levels are sorted: the rate of the second class, or with more classes the direction
+    in which the rates of the levels differ most."""
+    if rates.shape[1] == 2:
+        return rates[:, 1]
+    weights = np.maximum(counts, 0.0)
+    apart = rates - weights @ rates / max(weights.sum(), 1.0)
+    _, directions = np.linalg.eigh(apart.T * weights @ apart)
+    found: Array = apart @ directions[:, -1]
+    return found

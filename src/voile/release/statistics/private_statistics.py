@@ -11,8 +11,7 @@ from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.sensitivity.bound import check_bounds
 from voile.release.origin import Origin, trained_privately
 from voile.release.statistics.budget import StatisticsBudget
-from voile.release.statistics.calibrating import calibrated_model
-from voile.release.statistics.first_model import FirstModel
+from voile.release.statistics.by_target import fitted_model, solved_model
 from voile.release.statistics.merging import MergedTables
 from voile.release.statistics.releases import (
     PUBLIC_FACTS,
@@ -67,9 +66,9 @@ class PrivateStatistics:
     def model(self) -> AdditiveModel:
         """The additive model, its background and its errors."""
         merged = MergedTables(self.budget, self.tables.blocks)
-        first = FirstModel.solved(Estimates(merged, self.moments.blocks))
+        first = solved_model(Estimates(merged, self.moments.blocks))
         return replace(
-            calibrated_model(first, self.calibration.blocks[0]), guarantees=(self.guarantee,)
+            fitted_model(first, self.calibration.blocks[0]), guarantees=(self.guarantee,)
         )
 
 

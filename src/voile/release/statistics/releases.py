@@ -13,14 +13,12 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from voile.core import array_file
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.input_file import damaged
 from voile.models.additive.bins import bin_codes
-from voile.models.additive.model import summed
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms import DiscreteGaussian
@@ -31,15 +29,14 @@ from voile.release.charged import Accuracy, ChargedRelease
 from voile.release.contract import Codec
 from voile.release.one_time import STORED, OneTimeArtefact
 from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
+from voile.release.statistics.by_target import BeforeCalibration, solved_model
 from voile.release.statistics.cells import cell_codes
-from voile.release.statistics.first_model import FirstModel
 from voile.release.statistics.merging import MergedTables
 from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Estimates
 from voile.release.statistics.sums import (
     LabelledRecords,
     Whole,
-    cell_table,
     centred_products,
     centred_sums,
 )
@@ -71,7 +68,8 @@ class _Numbers(OneTimeArtefact):
 
 @dataclass(frozen=True, eq=False)
 class FineTables(_Numbers):
-    """Noisy counts of each feature's fine cells by class, one table of shape (cells, 2) each.
+    """Noisy counts of each feature's fine cells by class, one table of shape (cells, classes) each.
+    For a number, what rows add to two label cells.
 
     >>> tables = FineTables((np.array([[70, 20], [31, 79]]),), event=Zcdp(0.07))
     >>> tables.check_paid()
@@ -84,7 +82,8 @@ class FineTables(_Numbers):
 
 @dataclass(frozen=True, eq=False)
 class CentredMoments(_Numbers):
-    """Noisy K·Σz and K·Σt·z of each feature, Σt, and K_j·K_k·Σ z_j z_kᵀ of each pair.
+    """Noisy K·Σz and s·K·Σz·tᵀ of each feature, s·Σt, and K_j·K_k·Σ z_j z_kᵀ of each pair. For a
+    number s²·Σ(t² − ½) comes after s·Σt; s is the scale of the target.
 
     >>> moments = CentredMoments(tuple(map(np.array, ([2, -1], [-98, 99], [3]))), event=None)
     >>> [block.tolist() for block in moments.blocks]
@@ -96,7 +95,8 @@ class CentredMoments(_Numbers):
 
 @dataclass(frozen=True, eq=False)
 class CalibrationTable(_Numbers):
-    """Noisy counts of score bins by class: one table of shape (bins, 2).
+    """Noisy counts of score bins by class: one table of shape (bins, 2). For more classes, of
+    confidence by the rank that the model gives to a row's class; for a number Σt·p and Σ(p² − ½).
 
     >>> table = CalibrationTable((np.array([[90, 11], [12, 88]]),), event=None)
     >>> table.blocks[0].sum(axis=0).tolist()
@@ -168,7 +168,7 @@ class _StatisticsRelease(ChargedRelease):
         check_bounds(self.sensitivity, self.protected)
         read = LabelledRecords.read(self.records, self.budget.schema)
         object.__setattr__(self, "_read", read)
-        alone = self.budget.parties == 1
+        alone = self.budget.parties == 1 and self.budget.variances is None
         if len(read) > self.budget.rows or (alone and len(read) < self.budget.rows):
             raise InvalidInput(
                 f"the budget is for {self.budget.rows} rows, found {len(read)}: null rows count"
@@ -189,7 +189,7 @@ class _StatisticsRelease(ChargedRelease):
             "relation": str(self.budget.relation),
             "rho": self.budget.rho,
             "rows": self.budget.rows,
-            "rule": RULE.digest(*self.sections),
+            "rule": RULE.digest(*self.sections, *self.budget.target.sections),
             **self.made_from,
         }
 
@@ -312,12 +312,13 @@ class PrivateFineTables(_CountsRelease):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        return tuple((cells, 2) for cells in self.budget.fine_cells)
+        return tuple((cells, self.budget.target.columns) for cells in self.budget.fine_cells)
 
     def exact(self, present: LabelledRecords) -> list[Whole]:
         pairs = zip(self.budget.fine_edges, self.budget.fine_cells, strict=True)
+        table = self.budget.target.table
         return [
-            cell_table(cell_codes(edges, present.rows[:, place]), present.labels, cells)
+            table(cell_codes(edges, present.rows[:, place]), present.labels, cells)
             for place, (edges, cells) in enumerate(pairs)
         ]
 
@@ -369,7 +370,7 @@ class PrivateMoments(_StatisticsRelease):
     @cached_property
     def noise(self) -> MomentsNoise:
         counts = [feature.count for feature in self.merged.bins]
-        return self.budget.moments_noise(counts, self.merged.rate)
+        return self.budget.moments_noise(counts, self.merged.rates)
 
     @property
     def rho(self) -> float:
@@ -400,7 +401,8 @@ class PrivateMoments(_StatisticsRelease):
         bins = self.merged.bins
         codes = bin_codes(bins, self.budget.schema, present.rows)
         counts = [feature.count for feature in bins]
-        return [*centred_sums(codes, present.labels, counts), *centred_products(codes, counts)]
+        sums = centred_sums(codes, present.labels, counts, self.budget.target)
+        return [*sums, *centred_products(codes, counts)]
 
     def randomised(self, exact: Sequence[Whole]) -> list[Whole]:
         sums, products = self.noise.sums_blocks, self.noise.products_blocks
@@ -449,9 +451,9 @@ class PrivateCalibrationTable(_CountsRelease):
         super().prepare()
 
     @cached_property
-    def first(self) -> FirstModel:
+    def first(self) -> BeforeCalibration:
         merged = MergedTables(self.budget, self.tables.blocks)
-        return FirstModel.solved(Estimates(merged, self.moments.blocks))
+        return solved_model(Estimates(merged, self.moments.blocks))
 
     @property
     def rho(self) -> float:
@@ -463,7 +465,7 @@ class PrivateCalibrationTable(_CountsRelease):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        return ((self.budget.calibration_bins, 2),)
+        return (self.budget.calibration_shape,)
 
     @property
     def made_from(self) -> dict[str, object]:
@@ -476,9 +478,7 @@ class PrivateCalibrationTable(_CountsRelease):
 
     def exact(self, present: LabelledRecords) -> list[Whole]:
         codes = bin_codes(self.first.bins, self.budget.schema, present.rows)
-        scores = summed(self.first.intercept, self.first.scores, self.first.bins, codes)
-        places: NDArray[np.intp] = np.searchsorted(self.first.score_edges, scores)
-        return [cell_table(places, present.labels, self.budget.calibration_bins)]
+        return [self.first.calibration_table(codes, present.labels)]
 
     def randomised(self, exact: Sequence[Whole]) -> list[Whole]:
         return [self.budget.calibration_noise.randomise(exact[0])]

@@ -45,6 +45,19 @@ class MomentRule:
 
 
 @dataclass(frozen=True)
+class TargetRule:
+    steps: int
+    square_weight: float
+    number_gram_factor: float
+    number_variance_cap: float
+    slope_deviation: float
+    slope_most: float
+    number_residual_least: float
+    ranks: int
+    confidence_bins: int
+
+
+@dataclass(frozen=True)
 class SolveRule:
     rate_clip: float
     mass_floor: float
@@ -103,6 +116,7 @@ class StatisticsRule:
     split: SplitRule
     bins: BinRule
     moments: MomentRule
+    target: TargetRule
     solve: SolveRule
     calibration: CalibrationRule
     slope: SlopeRule
@@ -118,6 +132,7 @@ class StatisticsRule:
             split=SplitRule(**found.pop("split")),
             bins=BinRule(**found.pop("bins")),
             moments=MomentRule(**found.pop("moments")),
+            target=TargetRule(**found.pop("target")),
             solve=SolveRule(**found.pop("solve")),
             calibration=CalibrationRule(**found.pop("calibration")),
             slope=SlopeRule(**found.pop("slope")),

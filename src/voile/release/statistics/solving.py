@@ -1,8 +1,9 @@
 """From two noisy releases to coefficients: post-processing with noise whose law is known.
 
 Bins of all features are put one after the other. In the whitened space, in which the bins of a
-feature with the shares π are divided by √π, a linear model of the label t = ±1 solves R·b = u: R
-is the matrix of correlations between bins, u their covariance with t. Both carry noise.
+feature with the shares π are divided by √π, a linear model of a figure t of the label solves
+R·b = u: R is the matrix of correlations between bins, u their covariance with t. Both carry noise.
+With two classes t = ±1, a number is its own t, and with more classes t is any weighting of them.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ class Estimates:
 
     @cached_property
     def noise(self) -> MomentsNoise:
-        return self.budget.moments_noise(self.counts, self.merged.rate)
+        return self.budget.moments_noise(self.counts, self.merged.rates)
 
     @property
     def _root(self) -> float:
         """By which noise grows when every party adds its own."""
-        return math.sqrt(self.budget.parties)
+        return self.budget.growth[1]
 
     # --- step 1: both releases together ---------------------------------------------------------
 
@@ -70,51 +71,60 @@ class Estimates:
         return self._by_feature([np.eye(count) - 1 / count for count in self.counts])
 
     @cached_property
-    def _table_variance(self) -> Vector:
-        """Of the noise on each bin of the first release: as many cells, of two classes each."""
-        cells = [cells for _, cells in self.merged.merged]
-        return 2 * self.merged.deviation**2 * _joined(cells)
+    def cell_variance(self) -> Vector:
+        """Of the noise on one label cell of each bin of the first release: as many fine cells."""
+        return self.merged.deviation**2 * _joined([cells for _, cells in self.merged.merged])
+
+    @cached_property
+    def label_tables(self) -> Matrix:
+        """Rows in each bin by label cell, by the first release, shape (bins, columns)."""
+        tables = [table for table, _ in self.merged.merged]
+        return np.vstack(tables) if tables else np.zeros((0, self.budget.target.columns))
 
     @cached_property
     def centred_counts(self) -> tuple[Vector, Matrix]:
         """Σz with the covariance of its noise."""
-        tables = _joined([table.sum(axis=1) for table, _ in self.merged.merged])
-        second = self._rescaled(0)
-        return self._combined(tables, second, self.noise.count_deviation * self._root)
+        second = _joined(self.rescaled(0))
+        variance = self.budget.target.columns * self.cell_variance
+        deviation = self.noise.count_deviation * self._root
+        return self.combined(self.label_tables.sum(axis=1), variance, second, deviation)
 
-    @cached_property
-    def centred_labels(self) -> tuple[Vector, Matrix]:
-        """Σt·z with the covariance of its noise."""
-        tables = _joined([table[:, 1] - table[:, 0] for table, _ in self.merged.merged])
-        second = self._rescaled(len(self.counts))
-        return self._combined(tables, second, self.noise.label_deviation * self._root)
-
-    def _rescaled(self, start: int) -> Vector:
+    def rescaled(self, start: int) -> list[NDArray[np.float64]]:
         """Whole numbers of the second release, divided by the number of bins again."""
         blocks = self.moments[start : start + len(self.counts)]
-        return _joined([block / count for block, count in zip(blocks, self.counts, strict=True)])
+        return [block / count for block, count in zip(blocks, self.counts, strict=True)]
 
-    def _combined(self, tables: Vector, second: Vector, deviation: float) -> tuple[Vector, Matrix]:
+    def combined(
+        self, tables: Vector, variance: Vector, second: Vector, deviation: float
+    ) -> tuple[Vector, Matrix]:
         """The mean of both, weighted by inverse variance."""
         centring = self._centring
-        share = 1 / self._table_variance
+        share = 1 / variance
         share = share / (share + deviation**-2)
         found = share * (centring @ tables) + (1 - share) * (centring @ second)
         one, two = share[:, None] * centring, (1 - share)[:, None] * centring
-        return found, one * self._table_variance @ one.T + deviation**2 * two @ two.T
+        return found, one * variance @ one.T + deviation**2 * two @ two.T
+
+    @property
+    def label_root(self) -> float:
+        """The deviation of the noise on each figure of Σz·tᵀ and Σt."""
+        return self.noise.label_deviation * self._root
+
+    def figure(self, weights: Vector) -> LabelFigure:
+        """Of the label cells, weighted; the weights are moved so that they add up to 0."""
+        return LabelFigure(self, weights - weights.mean())
 
     @cached_property
-    def label_mean(self) -> tuple[float, float]:
-        """The mean of t = ±1 with the variance of its noise: every table holds the sum, and Σt."""
-        rows = self.budget.rows
-        cells = np.array(self.budget.fine_cells, dtype=np.float64)
-        sums = [float((table[:, 1] - table[:, 0]).sum()) for table in self.merged.tables]
-        total = float(self.moments[2 * len(self.counts)][0])
-        deviation = self.noise.label_deviation * self._root
-        weights = np.append(1 / (2 * cells * self.merged.deviation**2), deviation**-2)
-        clip = 1 - 2 * RULE.solve.rate_clip
-        mean = float(weights @ np.array([*sums, total]) / weights.sum() / rows)
-        return float(np.clip(mean, -clip, clip)), 1 / float(weights.sum()) / rows**2
+    def label(self) -> LabelFigure:
+        """t itself, with two classes or a number."""
+        return self.figure(np.array([-1.0, 1.0]))
+
+    @cached_property
+    def rates(self) -> Vector:
+        """The share of each label cell, by both releases; adds up to 1."""
+        columns = self.budget.target.columns
+        means = [self.figure(row).mean[0] + 1 / columns for row in np.eye(columns)]
+        return np.array(means) / sum(means)
 
     @cached_property
     def masses(self) -> Vector:
@@ -132,16 +142,6 @@ class Estimates:
     def basis(self) -> Matrix:
         """Orthonormal columns: all directions but √π of each feature, in which nothing varies."""
         return self._by_feature([_complement(np.sqrt(self.masses[part])) for part in self.slices])
-
-    @cached_property
-    def label_covariance(self) -> tuple[Vector, Matrix]:
-        """u, whitened and in the basis, with the covariance of its noise."""
-        rows, mean = self.budget.rows, self.label_mean[0]
-        counts, counts_noise = self.centred_counts
-        labels, labels_noise = self.centred_labels
-        white = self.basis.T / np.sqrt(self.masses) / rows
-        noise = labels_noise + mean**2 * counts_noise
-        return white @ (labels - mean * counts), white @ noise @ white.T
 
     @cached_property
     def pair_variance(self) -> Matrix:
@@ -240,6 +240,103 @@ class Estimates:
 
 
 @dataclass(frozen=True, eq=False)
+class LabelFigure:
+    """One figure t of the label, which a linear model predicts.
+
+    Args:
+        given: about features.
+        weights: of the label cells; t of a row is the weight of its cell. They add up to 0.
+    """
+
+    given: Estimates
+    weights: Vector
+
+    @property
+    def _parts(self) -> Vector:
+        """The same of the parts that the second release is about."""
+        return self.weights[1:] if self.given.budget.target.parts == 1 else self.weights
+
+    @property
+    def reach(self) -> float:
+        """Half of the way between the least and the largest t."""
+        return float(self.weights.max() - self.weights.min()) / 2
+
+    # --- step 1: both releases together ---------------------------------------------------------
+
+    @cached_property
+    def sums(self) -> tuple[Vector, Matrix]:
+        """Σt·z with the covariance of its noise."""
+        given, parts = self.given, self._parts
+        scale = given.budget.target.scale
+        blocks = given.rescaled(len(given.counts))
+        second = _joined([block.reshape(len(block), -1) @ parts / scale for block in blocks])
+        tables = given.label_tables @ self.weights
+        variance = float(self.weights @ self.weights) * given.cell_variance
+        return given.combined(
+            tables, variance, second, float(np.linalg.norm(parts)) * given.label_root
+        )
+
+    @cached_property
+    def mean(self) -> tuple[float, float]:
+        """Of t, with the variance of its noise: every table holds the sum, and Σt."""
+        given, parts, weights = self.given, self._parts, self.weights
+        rows, merged = given.budget.rows, given.merged
+        cells = np.array(given.budget.fine_cells, dtype=np.float64)
+        sums = [float(table.sum(axis=0) @ weights) for table in merged.counts]
+        total = given.moments[2 * len(given.counts)] / given.budget.target.scale
+        table_variance = cells * float(weights @ weights) * merged.deviation**2
+        total_variance = float(parts @ parts) * given.label_root**2
+        inverse = np.append(1 / table_variance, 1 / total_variance)
+        found = float(inverse @ np.array([*sums, float(total @ parts)]) / inverse.sum() / rows)
+        margin = 2 * RULE.solve.rate_clip * self.reach
+        found = float(np.clip(found, weights.min() + margin, weights.max() - margin))
+        return found, 1 / float(inverse.sum()) / rows**2
+
+    @cached_property
+    def residual(self) -> float:
+        """The variance of t, at least a floor."""
+        target, mean = self.given.budget.target, self.mean[0]
+        if target.is_number:
+            return self._number_variance
+        floor = RULE.solve.residual_floor * self.reach**2
+        if target.parts == 1:
+            return max(self.reach**2 - mean**2, floor)
+        rates = self.given.rates
+        return max(float(rates @ self.weights**2 - (rates @ self.weights) ** 2), floor)
+
+    @property
+    def _number_variance(self) -> float:
+        """By Σ(t² − ½), which was released as well."""
+        given, mean = self.given, self.mean[0]
+        squares = float(given.moments[2 * len(given.counts) + 1][0])
+        squares = squares / given.budget.target.scale**2 / given.budget.rows + 0.5
+        return float(np.clip(squares - mean**2, RULE.target.number_residual_least, 1 - mean**2))
+
+    @property
+    def unit(self) -> float:
+        """Of variances of coefficients: 1 with two classes, else that of t."""
+        target = self.given.budget.target
+        return 1.0 if target.parts == 1 and not target.is_number else self.residual
+
+    @property
+    def variance_cap(self) -> float:
+        """Of the score, in units of the residual."""
+        is_number = self.given.budget.target.is_number
+        return RULE.target.number_variance_cap if is_number else RULE.solve.variance_cap
+
+    @cached_property
+    def covariance(self) -> tuple[Vector, Matrix]:
+        """u, whitened and in the basis, with the covariance of its noise."""
+        given, mean = self.given, self.mean[0]
+        rows = given.budget.rows
+        counts, counts_noise = given.centred_counts
+        labels, labels_noise = self.sums
+        white = given.basis.T / np.sqrt(given.masses) / rows
+        noise = labels_noise + mean**2 * counts_noise
+        return white @ (labels - mean * counts), white @ noise @ white.T
+
+
+@dataclass(frozen=True, eq=False)
 class Coefficients:
     """The solution in the basis: a posterior mean, and how far noise moves it.
 
@@ -256,17 +353,16 @@ class Coefficients:
     error_share: float
 
     @classmethod
-    def solved(cls, given: Estimates) -> Coefficients:
+    def solved(cls, label: LabelFigure) -> Coefficients:
         """Steps 4 and 5."""
-        residual = max(1 - given.label_mean[0] ** 2, RULE.solve.residual_floor)
-        system, mean = _System.solved(given, given.correlations, residual)
+        given = label.given
+        system, mean = _System.solved(label, given.correlations)
         one, two = (
-            _System.solved(given, correlations, residual)[1]
-            for correlations in given.correlations_apart
+            _System.solved(label, correlations)[1] for correlations in given.correlations_apart
         )
-        covariance = system.error_covariance(_noise_at(given, mean))
+        covariance = system.error_covariance(_noise_at(label, mean))
         covariance = covariance + np.outer(one - two, one - two) / 4
-        scale, variance = _score_variance(given, mean, residual)
+        scale, variance = _score_variance(label, mean)
         covariance = (scale * RULE.errors.factor) ** 2 * covariance
         error = float(np.trace(covariance @ given.correlations))
         return cls(scale * mean, covariance, variance, error / (variance + error))
@@ -287,27 +383,26 @@ class _System:
     noise: Matrix
 
     @classmethod
-    def solved(
-        cls, given: Estimates, correlations: Matrix, residual: float
-    ) -> tuple[_System, Vector]:
+    def solved(cls, label: LabelFigure, correlations: Matrix) -> tuple[_System, Vector]:
         """And its posterior mean. Noise on pairs depends on the solution, so it is solved twice."""
-        norm = RULE.solve.first_norm * residual
+        norm = RULE.solve.first_norm * label.residual
         for _ in range(2):
-            system = cls.built(given, correlations, residual, norm)
-            mean = system.gain @ given.label_covariance[0]
-            norm = min(float(mean @ mean), 1.0)
+            system = cls.built(label, correlations, norm)
+            mean = system.gain @ label.covariance[0]
+            norm = min(float(mean @ mean), label.unit)
         return system, mean
 
     @classmethod
-    def built(cls, given: Estimates, correlations: Matrix, residual: float, norm: float) -> _System:
+    def built(cls, label: LabelFigure, correlations: Matrix, norm: float) -> _System:
         """With the prior variance that makes u most likely, on a grid."""
-        covariance, noise = given.label_covariance
+        given = label.given
+        covariance, noise = label.covariance
         pair_noise = given.pair_variance.sum(axis=1) * norm / given.size
         noise = noise + given.basis.T * pair_noise @ given.basis
-        sampled = residual / given.budget.rows * correlations
+        sampled = label.residual / given.budget.rows * correlations
         spread = correlations @ given.prior @ correlations
         rule = RULE.solve
-        grid = np.geomspace(rule.tau_least, rule.tau_most, rule.tau_steps)
+        grid = label.unit * np.geomspace(rule.tau_least, rule.tau_most, rule.tau_steps)
         likely = [_log_likelihood(covariance, tau * spread + sampled + noise) for tau in grid]
         tau = float(grid[int(np.argmax(likely))])
         return cls(tau * correlations @ given.prior, tau * spread + sampled, noise)
@@ -330,19 +425,20 @@ class _System:
         return (found + found.T) / 2
 
 
-def _noise_at(given: Estimates, mean: Vector) -> Matrix:
+def _noise_at(label: LabelFigure, mean: Vector) -> Matrix:
     """Covariance of the noise in u − R·b at the solution, in the basis.
 
     Noise on counts moves the variance of a bin and the mean of the label; noise on a pair of bins
     moves the equations of both.
     """
+    given = label.given
     full = given.basis @ mean
     natural = full / np.sqrt(given.masses)
     counts, counts_noise = given.centred_counts
     shift = counts / given.budget.rows * natural
     others = np.repeat([shift.sum() - shift[part].sum() for part in given.slices], given.counts)
-    lever = given.label_mean[0] - others + natural
-    sums = given.centred_labels[1] + lever[:, None] * counts_noise * lever
+    lever = label.mean[0] - others + natural
+    sums = label.sums[1] + lever[:, None] * counts_noise * lever
     white = given.basis.T / np.sqrt(given.masses) / given.budget.rows
     crossed = given.pair_variance * np.outer(full, full)
     pair_noise = np.diag(given.pair_variance @ full**2) + crossed
@@ -355,14 +451,14 @@ def _log_likelihood(values: Vector, covariance: Matrix) -> float:
     return -0.5 * float(white @ white) - float(np.log(np.diag(root)).sum())
 
 
-def _score_variance(given: Estimates, mean: Vector, residual: float) -> tuple[float, float]:
+def _score_variance(label: LabelFigure, mean: Vector) -> tuple[float, float]:
     """A factor for the coefficients, and the variance of the score after it.
 
     Shrunk correlations understate or overstate the variance of the score. What was released before
     shrinking is unbiased and noisy: both are blended, by how noisy it is.
     """
-    rule = RULE.solve
-    shrunk = max(float(mean @ given.correlations @ mean), 1e-9)
+    rule, given = RULE.solve, label.given
+    shrunk = max(float(mean @ given.correlations @ mean), 1e-9 * label.unit)
     full = given.basis @ mean
     released = float(mean @ mean) + float(full @ given.pairs @ full)
     noise = 2 * float(full**2 @ given.pair_variance @ full**2)
@@ -371,7 +467,7 @@ def _score_variance(given: Estimates, mean: Vector, residual: float) -> tuple[fl
     blended = max(blended, shrunk / 2)
     scale = float(np.clip(shrunk / blended, rule.scale_least, rule.scale_most))
     variance = scale**2 * blended
-    cap = rule.variance_cap * residual
+    cap = label.variance_cap * label.residual
     if variance > cap:
         scale, variance = scale * math.sqrt(cap / variance), cap
     return scale, variance

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,28 @@ from voile.core.schema import FeatureValues, Rows, Schema, is_table
 from voile.core.schema.cells import raw_column, read_numbers
 from voile.models.additive.bins import Codes
 from voile.release.records import Records
+from voile.release.statistics.targets import (
+    ClassTarget,
+    Target,
+    Whole,
+    coded_labels,
+    labels_of,
+    target_of,
+)
 
-Whole: TypeAlias = NDArray[np.int64]
+TWO_CLASSES: Final = ClassTarget(2)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledRecords:
-    """Rows inside the schema, their class (0 or 1), and which of them are null.
+    """Rows inside the schema, their labels, and which of them are null.
 
     A row is null if nothing in it can be read, or its label cannot be.
 
     Args:
         rows: shape (n, d); the schema's defaults stand for what cannot be read.
-        labels: shape (n,); 0 or 1, and 0 for null rows, which are never counted.
+        labels: shape (n,); the class from 0 on, or the step of a number on its public grid, and 0
+            for null rows, which are never counted.
         null: shape (n,).
 
     >>> from voile.core.schema import Categories, Feature, Label
@@ -56,18 +65,15 @@ class LabelledRecords:
         Args:
             labels: as `Schema.labels` gives them; left out for a table, which has a column.
         """
+        target = target_of(schema)
+        found = Records.read_any(given.rows if isinstance(given, cls) else given, schema)
         if isinstance(given, cls):  # perhaps not by `read`, so it is brought inside again
-            given, labels = given.rows, np.where(given.null, np.nan, given.labels)
-        found = Records.read_any(given, schema)
-        if labels is None and not is_table(given):
-            raise InvalidInput("an array of rows needs labels beside it")
-        classes = schema.labels(given) if labels is None else _numbers(labels)
-        if classes.shape != (len(found),):
-            raise InvalidInput(f"expected {len(found)} labels, found shape {classes.shape}")
-        readable = (classes == 0) | (classes == 1)
-        return cls(
-            found.rows, np.where(readable, classes, 0).astype(np.intp), found.blank | ~readable
-        )
+            coded, readable = coded_labels(np.where(given.null, np.nan, given.labels), target)
+        else:
+            coded, readable = labels_of(_labels(given, labels, schema), schema, target)
+        if coded.shape != (len(found),):
+            raise InvalidInput(f"expected {len(found)} labels, found shape {coded.shape}")
+        return cls(found.rows, coded, found.blank | ~readable)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -79,30 +85,47 @@ class LabelledRecords:
         return LabelledRecords(self.rows[kept], self.labels[kept], self.null[kept])
 
 
-def _numbers(labels: Any) -> FeatureValues:
-    """Whatever is no number is no label."""
-    return read_numbers(raw_column(labels, "labels")).values
+def _labels(given: Any, labels: Any, schema: Schema) -> FeatureValues:
+    """In numbers; whatever is none is no label."""
+    if labels is not None:
+        return read_numbers(raw_column(labels, "labels")).values
+    if not is_table(given):
+        raise InvalidInput("an array of rows needs labels beside it")
+    return schema.labels(given)
 
 
 def cell_table(codes: NDArray[np.intp], labels: NDArray[np.intp], cells: int) -> Whole:
-    """How many rows of each class lie in each cell, shape (cells, 2)."""
-    return np.bincount(2 * codes + labels, minlength=2 * cells).reshape(cells, 2).astype(np.int64)
+    """How many rows of each of two classes lie in each cell, shape (cells, 2)."""
+    return TWO_CLASSES.table(codes, labels, cells)
 
 
-def centred_sums(codes: Codes, labels: NDArray[np.intp], bins: Sequence[int]) -> list[Whole]:
-    """K·Σz of each feature, then K·Σt·z of each, then Σt: in the order of the noise.
+def centred_sums(
+    codes: Codes, labels: NDArray[np.intp], bins: Sequence[int], target: Target = TWO_CLASSES
+) -> list[Whole]:
+    """K·Σz of each feature, then s·K·Σz·tᵀ of each, then s·Σt: in the order of the noise.
 
-    A row in bin k adds K·e_k − 1 to the first of a feature with K bins, t = ±1 times that to the
-    second, and t to the last.
+    A row in bin k adds K·e_k − 1 to the first of a feature with K bins, s·t times that to the
+    second, and s·t to the last, s being the target's scale. A number has one figure more: s²·Σ(t² − ½).
     """
-    tables = [cell_table(codes[:, place], labels, count) for place, count in enumerate(bins)]
-    present, sign = len(labels), np.array([-1, 1])
-    total = int((2 * labels - 1).sum())
-    counts = [
-        count * table.sum(axis=1) - present for count, table in zip(bins, tables, strict=True)
-    ]
-    turned = [count * (table @ sign) - total for count, table in zip(bins, tables, strict=True)]
-    return [*counts, *turned, np.array([total], dtype=np.int64)]
+    present = len(labels)
+    total = np.zeros(target.parts, dtype=np.int64) + _label_sums(
+        target, np.zeros(present, dtype=np.intp), labels, 1
+    )[0]
+    counts, turned = [], []
+    for place, count in enumerate(bins):
+        column = codes[:, place]
+        counts.append(count * np.bincount(column, minlength=count).astype(np.int64) - present)
+        sums = count * _label_sums(target, column, labels, count) - total
+        turned.append(sums[:, 0] if target.parts == 1 else sums)
+    squares = [np.array([target.squares(labels).sum()])] if target.is_number else []
+    return [*counts, *turned, total, *squares]
+
+
+def _label_sums(
+    target: Target, codes: NDArray[np.intp], labels: NDArray[np.intp], count: int
+) -> Whole:
+    """s·Σt of the rows in each bin, shape (bins, parts)."""
+    return target.table(codes, labels, count) @ target.signs
 
 
 def centred_products(codes: Codes, bins: Sequence[int]) -> list[Whole]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from voile.app.federate.files import check_open_rows
+from voile.app.federate.tables import check_open_rows
 from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 

@@ -12,15 +12,16 @@ from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_run import agreed, write_files
 
 from voile.app.federate import Job, read_job
-from voile.app.federate import preview as previewing
+from voile.app.federate import expectation as previewing
 from voile.app.federate.expectation import (
     AttainableQuality,
+    FederationPreview,
     attainable,
     expected_of,
     noise_to_signal,
     studied,
 )
-from voile.app.federate.preview import FederationPreview, preview
+from voile.app.federate.preview import preview
 from voile.datasets import clinic_federation
 from voile.pipelines.tables import TableRecords
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from voile.app.alarms import alarms
-from voile.app.federate.results import quality_figures
+from voile.app.federate.quality import quality_figures
 from voile.app.federate.stability import _invented, stability_figures
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Label, Numbers, Schema
@@ -36,14 +36,8 @@ class Says:
         return np.column_stack([1 - chance, chance])
 
 
-@dataclass
-class MadeBy:
-    black_box: Any = None
-    surrogate: Any = None
-
-
 def figures(**made: Any) -> dict[str, Any]:
-    return quality_figures(MadeBy(**made), ROWS)  # type: ignore[arg-type]
+    return quality_figures(made.get("black_box"), ROWS, surrogate=made.get("surrogate"))
 
 
 def test_a_constant_model_is_named_and_so_is_a_constant_surrogate() -> None:
@@ -80,7 +74,7 @@ def of_rare_answer(tops: int) -> dict[str, Any]:
     score = 0.037 + 0.006 * few + 0.004 * np.random.default_rng(5).normal(size=len(few)).clip(-1, 1)
     score[:tops] = 0.9
     rare = TableRecords(ROWS.schema, ROWS.rows, few, ROWS.null)
-    made: Any = MadeBy(black_box=Says(score))
+    made: Any = Says(score)
     found: dict[str, Any] = quality_figures(made, rare)[BLACK_BOX]
     return found
 
@@ -144,7 +138,7 @@ def test_probabilities_that_are_worse_than_the_base_rate_raise_an_alarm(
 
 def test_a_linear_model_of_other_unprotected_rows_stands_beside() -> None:
     fitted, measured = split_open_rows(ROWS)
-    made: Any = MadeBy(Says(np.asarray(CLINIC.risk(measured.rows), float)))
+    made: Any = Says(np.asarray(CLINIC.risk(measured.rows), float))
     found = quality_figures(made, measured, fitted)[BLACK_BOX]["figures"]
     assert set(found["accuracy"]) == {"figure", "low", "high", "baseline"}
     for name in ("log-loss", "Brier score"):
@@ -164,10 +158,10 @@ def test_numbers_are_judged_by_their_error() -> None:
         def predict(self, rows: Any) -> Any:
             return np.broadcast_to(self.values, len(rows))[:, np.newaxis]
 
-    good = quality_figures(MadeBy(Costs(labels + 1)), rows)[BLACK_BOX]  # type: ignore[arg-type]
+    good = quality_figures(Costs(labels + 1), rows)[BLACK_BOX]  # type: ignore[arg-type]
     assert good["figures"]["mean absolute error"]["figure"] == pytest.approx(1)
     assert good["alarms"] == []
-    flat = quality_figures(MadeBy(Costs(50.0)), rows)[BLACK_BOX]  # type: ignore[arg-type]
+    flat = quality_figures(Costs(50.0), rows)[BLACK_BOX]  # type: ignore[arg-type]
     assert len(flat["alarms"]) == 2
 
 

@@ -425,11 +425,11 @@ def test_nobody_is_called_server(job: Job) -> None:
 def test_a_broken_run_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = read_job(write_files(tmp_path))
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(workflow, "contents_of", broken)
+        patch.setattr(workflow, "write_artefact", broken)
         with pytest.raises(KeyboardInterrupt):
             federate(job)
     assert not (job.server.folder / "artefact").exists()

@@ -17,9 +17,9 @@ from voile import Relation
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.guarantee import SMALLEST_DELTA
 from voile.privacy.accounting import Plan, ZeroConcentrated, ZeroConcentratedFilter
-from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.accounting.conversion import gaussian_noise_multiplier, zcdp_to_epsilon
 from voile.privacy.accounting.curves import rho
-from voile.privacy.events import Gaussian, Laplace, Leaf, PoissonSampled, PureDp, Repeated
+from voile.privacy.events import Gaussian, Laplace, Leaf, PoissonSampled, PureDp, Repeated, Zcdp
 
 QUERY = Gaussian(gaussian_noise_multiplier(0.1, 1e-5))
 FILTERS: dict[str, Callable[[float, float], Filter]] = {
@@ -138,6 +138,22 @@ class TestPlan:
         with pytest.raises(BudgetExceeded, match="needs epsilon") as caught:
             Plan((self.STAGE,) * 3, 1.8, 1e-3)
         assert caught.value.requested > caught.value.remaining == 1.8
+
+    def test_events_of_which_a_rho_is_known_are_added_by_it(self) -> None:
+        parts = (Zcdp(0.03), Zcdp(0.04))
+        assert Plan(parts, 2.0, 1e-5).needed() == pytest.approx(zcdp_to_epsilon(0.07, 1e-5))
+        with pytest.raises(BudgetExceeded):
+            Plan((*parts, Zcdp(0.05)), 2.0, 1e-5)
+        with pytest.raises(Refused):
+            Plan((*parts, self.STAGE), 9.0, 1e-5)
+
+    @pytest.mark.parametrize("pure", [0.01, 1.0])
+    def test_pure_events_beside_them_count_the_cheaper_way(self, pure: float) -> None:
+        needed = Plan((Zcdp(0.07), PureDp(pure)), 4.0, 1e-5).needed()
+        together = zcdp_to_epsilon(0.07 + pure**2 / 2, 1e-5)
+        apart = zcdp_to_epsilon(0.07, 1e-5) + pure
+        assert needed == pytest.approx(min(together, apart))
+        assert (together < apart) == (pure < 0.1)
 
     def test_an_empty_plan_is_refused(self) -> None:
         with pytest.raises(InvalidInput):

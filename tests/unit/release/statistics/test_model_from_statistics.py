@@ -71,7 +71,7 @@ def test_without_noise_it_is_least_squares_on_the_bins() -> None:
     found = released(records(20_000), given)
     merged = MergedTables(given, found.tables.blocks)
     estimates = Estimates(merged, found.moments.blocks)
-    solved = Coefficients.solved(estimates)
+    solved = Coefficients.solved(estimates.label)
     codes = bin_codes(merged.bins, SCHEMA, rows)
     design = np.hstack(
         [np.eye(each.count)[codes[:, place]] for place, each in enumerate(merged.bins)]
@@ -97,7 +97,7 @@ def test_estimates_agree_with_the_rows_when_noise_is_small() -> None:
     without = Estimates(merged, exact)
     assert np.allclose(estimates.centred_counts[0], without.centred_counts[0], atol=0.5)
     assert np.allclose(estimates.pairs, without.pairs, atol=0.01)
-    assert estimates.label_mean[0] == pytest.approx(2 * labels.mean() - 1, abs=1e-3)
+    assert estimates.label.mean[0] == pytest.approx(2 * labels.mean() - 1, abs=1e-3)
 
 
 def test_stated_noise_is_the_noise_of_the_estimates() -> None:
@@ -118,7 +118,7 @@ def test_stated_noise_is_the_noise_of_the_estimates() -> None:
         truth = np.concatenate(
             [block / k for block, k in zip(exact[len(counts) :], counts, strict=False)]
         )
-        value, covariance = estimates.centred_labels
+        value, covariance = estimates.label.sums
         error = value - truth
         squared.append(float(error @ error) / float(np.trace(covariance)))
     assert np.mean(squared) == pytest.approx(1.0, abs=9 * float(np.std(squared)) / math.sqrt(15))

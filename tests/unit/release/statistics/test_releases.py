@@ -212,15 +212,15 @@ def test_the_best_attack_on_real_noise_sees_what_is_charged(kind: str, draws: in
 # --- planted faults, each of which must be seen -------------------------------------------------
 
 
-def with_public_rows(codes: Any, labels: Any, bins: Any) -> list[NDArray[np.int64]]:
+def with_public_rows(codes: Any, labels: Any, bins: Any, target: Any) -> list[NDArray[np.int64]]:
     """Centred with the public number of rows in place of those that are not null."""
-    found = centred_sums(codes, labels, bins)
+    found = centred_sums(codes, labels, bins, target)
     return [block + len(labels) - ROWS for block in found[: len(bins)]] + found[len(bins) :]
 
 
-def raw_counts(codes: Any, labels: Any, bins: Any) -> list[NDArray[np.int64]]:
+def raw_counts(codes: Any, labels: Any, bins: Any, target: Any) -> list[NDArray[np.int64]]:
     """Not centred at all, with noise for what is."""
-    found = centred_sums(codes, labels, bins)
+    found = centred_sums(codes, labels, bins, target)
     total = int(found[-1][0])
     return [
         *(block + len(labels) for block in found[: len(bins)]),
@@ -390,9 +390,11 @@ def test_only_public_structure_raises() -> None:
         LabelledRecords.read(rows, SCHEMA, labels[:4])
     with pytest.raises(InvalidInput, match="for 6 rows, found 5"):
         PrivateFineTables(records(5), budget(6), **terms(budget(6)))
-    three = replace(SCHEMA, label=Label("ill", Categories(("no", "some", "yes"))))
-    with pytest.raises(InvalidInput, match="two classes"):
-        StatisticsBudget(schema=three, rows=5, relation=Relation.BLANK_ONE, rho=0.1)
+    for label in (None, Label("ill", Categories(("yes",)))):
+        with pytest.raises(InvalidInput, match="at least two classes"):
+            StatisticsBudget(
+                schema=replace(SCHEMA, label=label), rows=5, relation=Relation.BLANK_ONE, rho=0.1
+            )
 
 
 # --- what is promised ---------------------------------------------------------------------------
