@@ -46,31 +46,27 @@ Found = dict[str, Scores]
 
 def headline_table(studies: Sequence[Study], splits: int) -> dict[str, Any]:
     scores: dict[str, Found] = {}
-    rates: dict[str, float] = {}
+    by_rate: dict[str, dict[str, Scores]] = {}
     has_ebm = is_installed("interpret")
     if not has_ebm:
         print("DP-EBM is not installed (interpret-core 0.7.8): its stored figures stay")
-        before = _stored()
-        rates = before.get("best_rates", {})
+        by_rate = _stored().get("dp_ebm_by_rate", {})
     for study in studies:
         data = Data.load(study)
-        found = _scores(data, splits)
+        found = scores[study.title] = _scores(data, splits)
         if has_ebm:
-            ebm, rates[study.title] = _dp_ebm(data, splits)
-            found |= ebm
-        else:
-            kept = before.get("scores", {}).get(study.title, {})
-            found |= {name: tuple(kept[name]) for name in (DEFAULT, BEST) if name in kept}
-        scores[study.title] = found
+            by_rate[study.title] = _dp_ebm(data, splits)
+        if study.title in by_rate:
+            found |= dp_ebm_columns(by_rate[study.title])
         print(study.title, {name: _pair(each) for name, each in found.items()}, flush=True)
     verdicts = judged(scores)
     return {
         "peer": "peers at the same ε",
         "figures": [*_figures(scores), *verdicts],
         "columns": COLUMNS,
-        "rows": [*_lines(scores, rates), *map(_verdict_line, verdicts)],
+        "rows": [*_lines(scores, by_rate), *map(_verdict_line, verdicts)],
         "scores": scores,
-        "best_rates": rates,
+        "dp_ebm_by_rate": by_rate,
     }
 
 
@@ -92,12 +88,21 @@ def _scores(data: Data, splits: int) -> Found:
     }
 
 
-def _dp_ebm(data: Data, splits: int) -> tuple[Found, float]:
-    """At its default rate, and at that of the least log-loss on test rows; and which that is."""
+def _dp_ebm(data: Data, splits: int) -> dict[str, Scores]:
+    """By learning rate, written out."""
     found = [dp_ebm_scores(data, seed, HEADLINE) for seed in range(splits)]
-    means = {rate: mean_pair([each[rate] for each in found]) for rate in found[0]}
-    best = min(means, key=lambda rate: means[rate][1])
-    return {DEFAULT: means[RATE], BEST: means[best]}, best
+    return {f"{rate:g}": mean_pair([each[rate] for each in found]) for rate in found[0]}
+
+
+def dp_ebm_columns(by_rate: Mapping[str, Scores]) -> Found:
+    """At its default rate, and at the best one."""
+    default, best = by_rate[f"{RATE:g}"], by_rate[best_rate(by_rate)]
+    return {DEFAULT: (default[0], default[1]), BEST: (best[0], best[1])}
+
+
+def best_rate(by_rate: Mapping[str, Scores]) -> str:
+    """That of the least log-loss on the test rows."""
+    return min(by_rate, key=lambda rate: by_rate[rate][1])
 
 
 # --- what it amounts to --------------------------------------------------------------------------
@@ -137,11 +142,13 @@ def _figures(scores: Mapping[str, Found]) -> list[Figure]:
     ]
 
 
-def _lines(scores: Mapping[str, Found], rates: Mapping[str, float]) -> list[list[str]]:
+def _lines(
+    scores: Mapping[str, Found], by_rate: Mapping[str, Mapping[str, Scores]]
+) -> list[list[str]]:
     def cell(title: str, learner: str) -> str:
         if learner not in scores[title]:
             return "not installed"
-        rate = f" ({rates[title]:g})" if learner == BEST else ""
+        rate = f" ({best_rate(by_rate[title])})" if learner == BEST else ""
         return _pair(scores[title][learner]) + rate
 
     return [[title, *(cell(title, learner) for learner in LEARNERS)] for title in scores]

@@ -15,6 +15,7 @@ from experiments.private_statistics.headline import (
     OURS,
     Found,
     _lines,
+    dp_ebm_columns,
     judged,
 )
 from experiments.private_statistics.peers import dp_ebm_of, is_installed, network_scores
@@ -110,11 +111,13 @@ def test_a_set_is_close_only_if_both_figures_are() -> None:
 
 
 def test_dp_ebm_counts_at_its_best_rate() -> None:
-    better = _found() | {DEFAULT: (0.7, 0.6), BEST: (0.87, 0.39)}
+    by_rate = {"0.01": (0.7, 0.6), "0.2": (0.87, 0.39), "0.5": (0.88, 0.4)}
+    better = _found() | dp_ebm_columns(by_rate)
+    assert (better[DEFAULT], better[BEST]) == ((0.7, 0.6), (0.87, 0.39))
     _, loss, area = judged(dict.fromkeys("abcde", better))
     assert (loss.ours, loss.met) == (0, False)
     assert (area.ours, area.met) == (5, True)
-    ((title, *cells),) = _lines({"a": better}, {"a": 0.2})
+    ((title, *cells),) = _lines({"a": better}, {"a": by_rate})
     assert (title, cells[0], cells[-2]) == ("a", "0.880 / 0.400", "0.870 / 0.390 (0.2)")
 
 
