@@ -209,48 +209,41 @@ def load_recommender(folder: Path) -> TrainedRecommender:
         if len(catalogue) != budget.items or len(charges) != parts:
             raise ValueError(f"expected {budget.items} items and {parts} charges")
         kind = chosen(MODELS, model["name"], "model")
+        second = "network" if isinstance(kind, FromHistories) else "gram"
+        paid = _paid_for([folder / name for name in kept], second)
+        noise = budget.popularity_noise
+        values = unpacked(paid[0], noise.shape)
+        popularity = ItemPopularity(values, event=noise.event(), charge=charges[0])
+        moments: ItemMoments | HistoryNetwork
         if isinstance(kind, FromHistories):
             stated = {name: model["steps"][name] for name in _STEPS}
             steps = PrivateSteps(**stated, rows=budget.users, relation=budget.relation)
-            learned = _read_network(folder / MOMENTS, kind, steps, budget, charges)
-            made = HistoryNetwork(catalogue, budget, kind, steps, *learned, promise)
-            return TrainedRecommender(made, model["name"])
-        popularity, gram = _read_moments([folder / name for name in kept], budget, charges)
-        moments = ItemMoments(catalogue, budget, popularity, gram, promise)
+            learned = _network(kind, steps, budget, paid[1], charges[1])
+            moments = HistoryNetwork(catalogue, budget, kind, steps, popularity, learned, promise)
+        else:
+            gram = None if budget.popularity_only else _gram(budget, paid[1], charges[1])
+            moments = ItemMoments(catalogue, budget, popularity, gram, promise)
         return TrainedRecommender(moments, model["name"])
 
 
-def _read_network(
-    file: Path,
-    kind: FromHistories,
-    steps: PrivateSteps,
-    budget: MomentsBudget,
-    charges: tuple[str, ...],
-) -> tuple[ItemPopularity, TrainedNetwork]:
-    arrays, _ = array_file.read(file, _MOMENTS_FILE)
+def _network(
+    kind: FromHistories, steps: PrivateSteps, budget: MomentsBudget, content: bytes, charge: str
+) -> TrainedNetwork:
     shape = fresh_network(kind.network, budget.head).values.shape
-    noise = budget.popularity_noise
-    values = unpacked(packed(arrays["popularity"]), noise.shape)
-    popularity = ItemPopularity(values, event=noise.event(), charge=charges[0])
-    values = unpacked(packed(arrays["network"]), shape)
-    return popularity, TrainedNetwork(values, event=steps.event(), charge=charges[1])
+    return TrainedNetwork(unpacked(content, shape), event=steps.event(), charge=charge)
 
 
-def _read_moments(
-    files: Sequence[Path], budget: MomentsBudget, charges: tuple[str, ...]
-) -> tuple[ItemPopularity, ItemGram | None]:
-    if files[0].name == MOMENTS:
-        arrays, _ = array_file.read(files[0], _MOMENTS_FILE)
-        found = [packed(arrays[name]) for name in ("popularity", "gram")[: len(arrays)]]
-    else:
-        found = [read_file(path) for path in files]
-    noise = budget.popularity_noise
-    values = unpacked(found[0], noise.shape)
-    popularity = ItemPopularity(values, event=noise.event(), charge=charges[0])
-    if budget.popularity_only:
-        return popularity, None
-    matrix = unpacked(found[1], (budget.head, budget.head))
-    return popularity, ItemGram(matrix, event=budget.gram_noise.event(), charge=charges[1])
+def _gram(budget: MomentsBudget, content: bytes, charge: str) -> ItemGram:
+    matrix = unpacked(content, (budget.head, budget.head))
+    return ItemGram(matrix, event=budget.gram_noise.event(), charge=charge)
+
+
+def _paid_for(files: Sequence[Path], second: str) -> list[bytes]:
+    """Popularity, then what follows it, as the ledger keeps them."""
+    if files[0].name != MOMENTS:
+        return [read_file(path) for path in files]
+    arrays, _ = array_file.read(files[0], _MOMENTS_FILE)
+    return [packed(arrays[name]) for name in ("popularity", second)[: len(arrays)]]
 
 
 def _write_catalogue(catalogue: Catalogue, path: Path) -> None:
