@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from voile.app.artefact import is_artefact, load_artefact
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
 from voile.app.commands.recommend import (
@@ -21,13 +22,6 @@ from voile.app.explain.in_turn import charged_since, records_so_far
 from voile.app.explain.outputs import Outputs
 from voile.app.explain_rows import ExplainResult, PreviewResult
 from voile.app.output_check import check_outputs, files_of
-from voile.app.recommend.artefact import (
-    TrainedRecommender,
-    check_not_inside,
-    check_place,
-    load_recommender,
-    save_recommender,
-)
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
@@ -39,7 +33,14 @@ from voile.app.recommend.training import (
     preview_training,
     train,
 )
-from voile.core.errors import InvalidInput, Refused
+from voile.app.trained_recommender import (
+    TrainedRecommender,
+    check_not_inside,
+    check_place,
+    load_recommender,
+    save_recommender,
+)
+from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.core.rendering import write_page
@@ -92,6 +93,20 @@ _DIGITS: Final = 12
 """Of a digest, in what a record says about its subject."""
 
 
+def open_recommender(folder: Path) -> TrainedRecommender:
+    """With the federation that left it there, if one did.
+
+    `VerificationFailed` if that promised something else than the recommender states.
+    """
+    trained = load_recommender(folder)
+    if not is_artefact(folder):
+        return trained
+    artefact = load_artefact(folder)
+    if artefact.guarantees != (trained.guarantee,):
+        raise VerificationFailed(f"{folder}: states another guarantee than its federation does")
+    return replace(trained, federation=artefact.name)
+
+
 def answer(
     service: ReleaseService,
     trained: TrainedRecommender,
@@ -127,7 +142,8 @@ def build(
 ) -> Release[Any]:
     """The release that keeps the promise."""
     if spec.toward is Audience.SELF:
-        paying_account(service, trained)
+        if not trained.federation:
+            paying_account(service, trained)
         return _free_release(trained, spec)
     payer, epsilon = spec.price
     check_paid_here(service, trained, payer)
@@ -153,6 +169,12 @@ def check_paid_here(service: ReleaseService, trained: TrainedRecommender, accoun
     account. One below it will not do: of two parallel ones the dearer alone counts above, which is
     true of different users and not of one who is told about in both.
     """
+    if trained.federation:
+        raise Refused(
+            f"this recommender was paid for by the parties of {trained.federation!r}, each from "
+            "its own account: no account here can pay for what others are told about a user; "
+            "nothing was charged"
+        )
     payer = paying_account(service, trained)
     if payer != account:
         raise Refused(
@@ -385,7 +407,7 @@ def _answer(
     files = [*outputs.files, *pages]
     if not preview_only:
         context.check_overwriting(files, allowed=command.overwrite)
-    trained = load_recommender(command.model)
+    trained = open_recommender(command.model)
     found = read_interactions(command.interactions, trained.catalogue)
     with context.records(place) as service:
         vault = service.vault
