@@ -378,3 +378,15 @@ class MomentsPlan:
             name: ShopStatement(guarantee=own, charges=(accounts.get(name, name),) * 2)
             for name in self.sizes
         }
+
+
+def shop_means(moments: ItemMoments) -> dict[str, Arrays]:
+    """By stage, the arrays as the rounds left them, to the bit: what a server's log has digests of.
+
+    Sums are a mean times the number of shops, which double precision holds exactly, or nearly so.
+    """
+    found = {POPULARITY: moments.popularity.values}
+    if moments.gram is not None:
+        found[GRAM] = folded_gram(moments.gram)
+    shops = moments.budget.parties
+    return {stage: {_VECTOR: (each / shops).astype(np.float32)} for stage, each in found.items()}

@@ -384,7 +384,7 @@ def _participation(agreement: Any, stage: Stage, given: Mapping[str, Any]) -> fl
     task = stage.task.local.network if isinstance(stage.task, GlobalModel) else stage.task
     if not isinstance(task, NetworkTask | GuidedTask):
         return 0.0
-    size = sum(agreement.sizes.values()) // len(agreement.sizes)
+    size: int = sum(agreement.sizes.values()) // len(agreement.sizes)
     rows = max(min(size, _TIMED_ROWS), 1)
     instruction = Instruction(stage.name, 1, agreement.plan.start(stage.name), given)
     records = _invented(agreement.schema, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -44,12 +45,14 @@ from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.core.rendering import write_page
+from voile.federation import digest_of_arrays
 from voile.federation.history import event_as_text
 from voile.privacy.events import PrivacyEvent
 from voile.recommenders import (
     ByItems,
     ByLabels,
     Interactions,
+    ItemMoments,
     LabelImportance,
     LinearRecommender,
     NetworkRecommender,
@@ -65,8 +68,9 @@ from voile.recommenders import (
     read_interactions,
 )
 from voile.recommenders.explaining import Groups, label_clusters
+from voile.recommenders.federated import shop_means
 from voile.recommenders.kinds import HistoryNetwork, network_guarantee
-from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.audit_log import FederationRoundRecord, ReleaseRecord, decode_record
 from voile.records.checkpoints import Kept
 from voile.records.ledger.event_text import event_for_log, event_text
 from voile.records.storage import Reader
@@ -89,6 +93,8 @@ NO_HISTORY: Final = (
 )
 _PURPOSES: Final = {Audience.SELF: "told to herself", Audience.OTHERS: "told to others"}
 """As records state it, in this version and those before."""
+_LEAST_SPENT: Final = 0.98
+"""Of what a federation promises, its moments spend at least this share."""
 _DIGITS: Final = 12
 """Of a digest, in what a record says about its subject."""
 
@@ -142,7 +148,9 @@ def build(
 ) -> Release[Any]:
     """The release that keeps the promise."""
     if spec.toward is Audience.SELF:
-        if not trained.federation:
+        if trained.federation:
+            check_rounds_here(service, trained)
+        else:
             paying_account(service, trained)
         return _free_release(trained, spec)
     payer, epsilon = spec.price
@@ -207,6 +215,46 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
             "or train again there (what was paid for is free); nothing was charged"
         )
     trained.paid_in[vault.storage] = found
+    return found
+
+
+def check_rounds_here(service: ReleaseService, trained: TrainedRecommender) -> None:
+    """`Refused` unless these books are the server's, and its log has the rounds of these very
+    moments, under a promise that covers what they state.
+
+    Every party's charge was compared with its own log when the federation ended.
+    """
+    vault = service.vault
+    if vault.storage in trained.paid_in:
+        return
+    moments, promise = trained.moments, trained.guarantee
+    means = shop_means(moments) if isinstance(moments, ItemMoments) else {}
+    wanted = {
+        (f"{trained.federation}: {stage}", sha256(digest_of_arrays(mean).encode()).digest())
+        for stage, mean in means.items()
+    }
+    records = vault.storage.read_snapshot(lambda t: _rounds(vault, t))
+    found = {
+        (each.federation, each.model)
+        for each in records
+        if each.delta == promise.delta
+        and _LEAST_SPENT * each.epsilon <= promise.epsilon <= each.epsilon
+    }
+    if not wanted or not wanted <= found:
+        raise Refused(
+            "this database has no rounds of this recommender on the terms it states, so its "
+            "guarantee is not repeated. Name that of the federation's server (log.db in its "
+            "folder); nothing was charged"
+        )
+    trained.paid_in[vault.storage] = trained.federation
+
+
+def _rounds(vault: Vault, t: Reader) -> list[FederationRoundRecord]:
+    found, first = [], 0
+    while lines := vault.log.records(t, first=first):
+        first += len(lines)
+        decoded = (decode_record(line) for line in lines)
+        found += [each for each in decoded if isinstance(each, FederationRoundRecord)]
     return found
 
 

@@ -16,7 +16,7 @@ from tests.unit.recommenders.examples import catalogue, table
 
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.calls import handle
-from voile.app.commands.recommend import ExplainRecommendation, Recommend
+from voile.app.commands.recommend import Audience, ExplainRecommendation, Recommend
 from voile.app.federate import Job, federate, read_job
 from voile.app.federate.preview import preview
 from voile.app.federate.starting import NewParty, Settings, write_federation
@@ -103,6 +103,8 @@ def test_users_are_recommended_to_for_free_and_others_are_told_nothing(
     (promise,), (toward_her,) = artefact.guarantees, listed.explanation.guarantees
     assert (toward_her.epsilon, toward_her.protected) == (promise.epsilon, promise.protected)
     assert listed.charges == ()
+    with pytest.raises(Refused, match="no rounds of this recommender"):
+        handle(Recommend(**asked | {"database": str(home.parent / "nodes" / "east" / "log.db")}))
     why = handle(ExplainRecommendation(**asked, group_by="genre")).explained
     assert why.explanation.guarantees == listed.explanation.guarantees
     with pytest.raises(Refused, match="paid for by the parties of 'shops 1'"):
@@ -110,7 +112,7 @@ def test_users_are_recommended_to_for_free_and_others_are_told_nothing(
             ExplainRecommendation(
                 **asked,
                 group_by="genre",
-                audience="others",
+                audience=Audience.OTHERS,
                 account="users",
                 epsilon=1.0,
                 delta=1e-6,
