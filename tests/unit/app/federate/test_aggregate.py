@@ -32,7 +32,7 @@ output_name = "output 1"
 
 def write_model(path: Path) -> None:
     """A model of somebody else: a logistic regression without privacy, on public rows."""
-    from skl2onnx import to_onnx
+    to_onnx = pytest.importorskip("skl2onnx").to_onnx
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

@@ -7,19 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from experiments.lib.recommenders.shops import (
-    SecretUpload,
-    ShopStatement,
-    folded_gram,
-    gram_upload,
-    joined_moments,
-    joined_popularity,
-    popularity_upload,
-)
+
 from tests.unit.federation.secret_toys import Falling
 from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.recommenders.examples import DELTA, USER, budget, shop
-
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.federation import Rounds, SecureSum, Threads
@@ -33,6 +24,15 @@ from voile.recommenders import (
     PrivatePopularity,
     autoencoder_from,
     joint_guarantee,
+)
+from voile.recommenders.federated import (
+    SecretUpload,
+    ShopStatement,
+    folded_gram,
+    gram_upload,
+    joined_moments,
+    joined_popularity,
+    popularity_upload,
 )
 from voile.recommenders.moments import gram, grid_bits, popularity, unfolded, unit_rows
 
