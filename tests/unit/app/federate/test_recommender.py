@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.support.pages import report_html
 from tests.unit.recommenders.examples import catalogue, table
-from voile.recommenders.rows import grid_bits, popularity, unit_rows
+from voile.recommenders.moments import grid_bits, popularity, unit_rows
 
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.calls import handle
