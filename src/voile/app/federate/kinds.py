@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from voile.app.artefact import Files, network_files, surrogate_files, table_files
+from voile.app.artefact import Files, additive_files, network_files, surrogate_files, table_files
 from voile.app.explain.rows import read_records
 from voile.app.federate.expectation import (
     FederationPreview,
@@ -23,6 +23,7 @@ from voile.app.federate.expectation import (
 )
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.stability import stability_figures
+from voile.app.federate.statistics import charged_figures, preview_of_statistics
 from voile.app.federate.tables import labelled_schema, open_tables, reference_rows
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import EXPLAINER_PLAN
@@ -68,6 +69,7 @@ from voile.pipelines.shapley_guided_noise import (
     GuidedPlan,
     plan_guided_noise,
 )
+from voile.pipelines.statistics import FederatedStatistics, StatisticsPlan, plan_statistics
 from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.pipelines.trusted_averaging import (
     REPORTED,
@@ -79,6 +81,7 @@ from voile.pipelines.trusted_averaging import (
     trust_figures,
 )
 from voile.pipelines.trusted_averaging import STAGE as TRUSTED_STAGE
+from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.training import Progress as Steps
 from voile.training import TrainingPlan
 
@@ -282,7 +285,7 @@ class TableKind:
         compared, also = reference_rows(schema, reference)
         return rows, compared, (*odd, *also)
 
-    def facts(self, levels: Mapping[str, float], **common: Any) -> FederationFacts:
+    def facts(self, levels: Mapping[str, float], **common: Any) -> Any:
         if levels:
             raise InvalidInput(
                 f"parties have levels of their own with {GUIDED!r} only; found {sorted(levels)}"
@@ -564,7 +567,109 @@ def _stability(
     return {} if found is None else {"stability": found}
 
 
+@dataclass(frozen=True)
+class StatisticsOptions:
+    """`[options]` of the pipeline "statistics".
+
+    Args:
+        noise: "shared", where parties add their parts of one noise, for which sums have to be
+            secret; "local", where each adds all of it. As is best, if None.
+    """
+
+    noise: str | None = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        return {"noise": self.noise}
+
+    @property
+    def shared(self) -> bool | None:
+        return None if self.noise is None else self.noise == "shared"
+
+
+class StatisticsFacts(NamedTuple):
+    """Public facts, and what was chosen."""
+
+    facts: FederationFacts
+    options: StatisticsOptions
+
+
+class StatisticsKind(TableKind):
+    """Three sums of whole numbers, from which an additive model is made for free."""
+
+    fixed_rounds: ClassVar[int | None] = 1
+
+    def options(self, stated: Mapping[str, Any], folder: Path) -> StatisticsOptions | None:  # noqa: ARG002
+        if not stated:
+            return None
+        if set(stated) != {"noise"} or stated["noise"] not in ("shared", "local"):
+            raise InvalidInput(
+                f'this pipeline has one option, noise = "shared" or "local"; found {dict(stated)}'
+            )
+        return StatisticsOptions(stated["noise"])
+
+    def open_rows(
+        self, schema: Schema, held_out: Sequence[Path], reference: Path | None
+    ) -> tuple[Any, Any, tuple[str, ...]]:
+        """Held-out rows, if there are some, are what it is judged on; it needs no others."""
+        if reference is not None:
+            raise InvalidInput("statistics bring a background of their own: leave reference out")
+        if not held_out:
+            return None, None, ()
+        rows, odd = open_tables(schema, held_out)
+        return rows, None, odd
+
+    def facts(self, levels: Mapping[str, float], **common: Any) -> StatisticsFacts:
+        options = common.pop("options", StatisticsOptions())
+        return StatisticsFacts(super().facts(levels, **common), options)
+
+    def plan(
+        self,
+        facts: StatisticsFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> StatisticsPlan:
+        if hidden is not None:
+            raise InvalidInput("statistics have no hidden layers; leave `hidden` out")
+        shared = facts.options.shared
+        return plan_statistics(facts.facts, epsilon=epsilon, delta=delta, shared=shared)
+
+    def preview(self, agreement: FederationAgreement, server: ServerSide) -> FederationPreview:  # noqa: ARG002
+        assert isinstance(agreement.plan, StatisticsPlan)
+        return preview_of_statistics(agreement.plan)
+
+    def prepared(self, plan: Any, held_out: Any) -> tuple[Pipeline, ServerRows]:
+        if held_out is None:
+            return plan, ServerRows()
+        return plan, ServerRows(*split_open_rows(held_out))
+
+    def finish(
+        self, plan: StatisticsPlan, results: Mapping[str, StageResult], context: FinishContext
+    ) -> PipelineOutput:
+        found = FederatedStatistics(plan, results)
+        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
+        alone = {
+            name: StageSpending(zcdp_to_epsilon(rho, plan.delta), plan.delta)
+            for name, rho in plan.rhos.items()
+        }
+        fitted, measured = context.rows
+        figures: dict[str, Any] = {}
+        if (charged := charged_figures(found.statistics)) is not None:
+            figures["charged_quality"] = charged
+        if measured is not None:
+            figures["quality"] = quality_figures(found.model, measured, fitted)
+        return PipelineOutput(
+            additive_files(found.model),
+            found.promise(),
+            BudgetReadings(alone, spent, spent),
+            figures,
+        )
+
+
 GUIDED: Final = "shapley-guided noise"
+STATISTICS: Final = "statistics"
 KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
     {
         "private explainer": PrivateExplainerKind(),
@@ -572,6 +677,7 @@ KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
         "logistic regression": LogisticRegressionKind(),
         "trusted": TrustedKind(),
         GUIDED: GuidedKind(),
+        STATISTICS: StatisticsKind(),
     },
     "voile.pipelines",
 )
