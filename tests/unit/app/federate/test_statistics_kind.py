@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tests.support.pages import report_html
 from tests.unit.app.federate.test_run import CLINIC, write_files
+
 from voile import open_workspace
 from voile.app.alarms import alarms
 from voile.app.artefact import Artefact, load_artefact
