@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from tests.support.pages import report_html
 from tests.unit.recommenders.examples import catalogue, table
-from voile.recommenders.moments import grid_bits, popularity, unit_rows
 
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.calls import handle
@@ -27,6 +26,7 @@ from voile.core.errors import Refused, VerificationFailed
 from voile.core.guarantee import Adversary, ProtectedUnit
 from voile.federation import Client
 from voile.privacy.mechanisms import GaussianMechanism
+from voile.recommenders.moments import grid_bits, popularity, unit_rows
 
 SHOPS = {"east": 300, "west": 260}
 
