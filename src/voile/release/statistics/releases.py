@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from voile.core import array_file
 from voile.core.errors import InvalidInput
@@ -37,10 +36,10 @@ from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Estimates
 from voile.release.statistics.sums import (
     LabelledRecords,
-    Whole,
     centred_products,
     centred_sums,
 )
+from voile.release.statistics.targets import Whole
 
 PAID_WITH: Final = "app.explain.ReleaseService.obtain"
 PUBLIC_FACTS: Final = ("schema", "number of rows", "the frozen rule of private statistics")
