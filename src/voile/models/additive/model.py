@@ -138,7 +138,7 @@ class AdditiveModel:
         return np.moveaxis(found, 0, 1)
 
     def codes(self, rows: Any) -> Codes:
-        """The bin of each row in each feature in use. Rows are a table of raw values or an array."""
+        """The bin of each row in each feature in use. Rows are a table or an array."""
         if is_table(rows):
             return bin_codes(self.bins, self.schema, self.schema.rows(rows))
         numbers = self.schema.numbers(rows)

@@ -254,7 +254,7 @@ class MomentsNoise:
     label_weight: float
     sums: Sensitivity
     sums_deviation: float
-    target: Target = ClassTarget(2)
+    target: Target
     products: Sensitivity | None = None
     products_deviation: float = 0.0
 

@@ -35,10 +35,10 @@ from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Estimates
 from voile.release.statistics.sums import (
     LabelledRecords,
-    Whole,
     centred_products,
     centred_sums,
 )
+from voile.release.statistics.targets import Whole
 
 PAID_WITH: Final = "app.explain.ReleaseService.obtain"
 PUBLIC_FACTS: Final = ("schema", "number of rows", "the frozen rule of private statistics")
