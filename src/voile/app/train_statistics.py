@@ -11,7 +11,7 @@ from typing import Any, Final
 from voile.app.commands.train import Train
 from voile.app.explain import ReleaseService
 from voile.app.explain.in_turn import ReleaseChain
-from voile.app.train_quality import CalibrationFigures, charged_quality
+from voile.app.train_quality import released_quality
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
 from voile.privacy.events import Composed, PrivacyEvent, Zcdp
@@ -57,6 +57,8 @@ def expectation(budget: StatisticsBudget) -> tuple[str, str]:
         f"signal {budget.signal:.0f} ({budget.rows:,} rows, {len(budget.schema.features)} "
         f"features, up to {budget.bins} bins of a number)"
     )
+    if budget.target.parts > 1 or budget.target.is_number:
+        return signal, ""  # the study behind the figures below is about two classes
     lost = next((each for each in EXPECTED if budget.signal >= each[0]), None)
     if lost is None:
         return (
@@ -165,22 +167,24 @@ class StatisticsTraining:
         return PrivateStatistics(self.budget, tables, moments, calibration, promise)
 
     def quality(self, statistics: PrivateStatistics) -> dict[str, Any]:
-        """By the charged calibration table."""
-        return charged_quality(CalibrationFigures.from_releases(statistics))
+        """By the third release, which was charged."""
+        return released_quality(statistics)
 
     def preview(self) -> Preview:
         """What training would cost and be like, all releases together; nothing is charged."""
         found = self.service.preview(self.first, payer=self.command.account)
-        budget = self.budget
+        budget, unit = self.budget, self.budget.target.unit
+        last = budget.calibration_noise.sigma / (unit**2 if budget.target.is_number else 1)
         remarks = (*expectation(budget), self.warning, *self.chain.affordable())
         return replace(
             found,
             event=Composed(self.events),
             guarantees=(joint_guarantee(budget, **self._terms),),
             accuracy=(
-                f"noise of standard deviation {budget.tables_noise.sigma:.3g} on counts of the "
+                f"noise of standard deviation {budget.tables_noise.sigma / unit:.3g} on counts of the "
                 f"fine tables, about {self._expected_moments_noise:.3g} on sums of the moments "
-                f"and {budget.calibration_noise.sigma:.3g} on counts of the calibration table"
+                f"and {last:.3g} on {'sums' if budget.target.is_number else 'counts'} of the "
+                "calibration table"
             ),
             standard_error=None,
             half_width=None,
@@ -199,7 +203,8 @@ class StatisticsTraining:
         cells = zip(budget.fine_edges, budget.fine_cells, strict=True)
         bins = [budget.bins if edges else min(count, budget.level_bins) for edges, count in cells]
         kept = [count for count in bins if count > 1]
-        return budget.moments_noise(kept, 0.5).label_deviation
+        even = (1 / budget.target.columns,) * budget.target.columns
+        return budget.moments_noise(kept, even).label_deviation
 
     def _next(self, made: Sequence[Any]) -> Release[Any]:
         """The release after those that were made."""

@@ -27,7 +27,7 @@ class Train(RecordFiles):
         metavar="ROWS",
     )
     schema_file: Any = custodian_field(
-        "Schema of the rows (TOML), with a label of two classes.",
+        "Schema of the rows (TOML), with a label: classes or a number.",
         example="clinic.toml",
         option="--schema",
         metavar="FILE",

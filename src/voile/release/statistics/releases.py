@@ -36,10 +36,10 @@ from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Estimates
 from voile.release.statistics.sums import (
     LabelledRecords,
-    Whole,
     centred_products,
     centred_sums,
 )
+from voile.release.statistics.targets import Whole
 
 PAID_WITH: Final = "app.explain.ReleaseService.obtain"
 PUBLIC_FACTS: Final = ("schema", "number of rows", "the frozen rule of private statistics")
@@ -322,11 +322,12 @@ class PrivateFineTables(_CountsRelease):
         return tuple((cells, self.budget.target.columns) for cells in self.budget.fine_cells)
 
     def exact(self, present: LabelledRecords) -> list[Whole]:
-        pairs = zip(self.budget.fine_edges, self.budget.fine_cells, strict=True)
-        table = self.budget.target.table
+        budget, table = self.budget, self.budget.target.table
         return [
             table(cell_codes(edges, present.rows[:, place]), present.labels, cells)
-            for place, (edges, cells) in enumerate(pairs)
+            for place, edges, cells in zip(
+                budget.table_places, budget.fine_edges, budget.fine_cells, strict=True
+            )
         ]
 
     def randomised(self, exact: Sequence[Whole]) -> list[Whole]:

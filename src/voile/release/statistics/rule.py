@@ -55,6 +55,12 @@ class TargetRule:
     number_residual_least: float
     ranks: int
     confidence_bins: int
+    slope_steps: int
+
+
+@dataclass(frozen=True)
+class CutsRule:
+    count_weight: float
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,7 @@ class StatisticsRule:
     bins: BinRule
     moments: MomentRule
     target: TargetRule
+    cuts: CutsRule
     solve: SolveRule
     calibration: CalibrationRule
     slope: SlopeRule
@@ -133,6 +140,7 @@ class StatisticsRule:
             bins=BinRule(**found.pop("bins")),
             moments=MomentRule(**found.pop("moments")),
             target=TargetRule(**found.pop("target")),
+            cuts=CutsRule(**found.pop("cuts")),
             solve=SolveRule(**found.pop("solve")),
             calibration=CalibrationRule(**found.pop("calibration")),
             slope=SlopeRule(**found.pop("slope")),

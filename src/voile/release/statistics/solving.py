@@ -72,7 +72,8 @@ class Estimates:
 
     @cached_property
     def cell_variance(self) -> Vector:
-        """Of the noise on one label cell of each bin of the first release: as many fine cells."""
+        """Of the noise on one label cell of each bin of the first release: as many fine cells; 0
+        where there is no table."""
         return self.merged.deviation**2 * _joined([cells for _, cells in self.merged.merged])
 
     @cached_property
@@ -99,7 +100,7 @@ class Estimates:
     ) -> tuple[Vector, Matrix]:
         """The mean of both, weighted by inverse variance."""
         centring = self._centring
-        share = 1 / variance
+        share = np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0)
         share = share / (share + deviation**-2)
         found = share * (centring @ tables) + (1 - share) * (centring @ second)
         one, two = share[:, None] * centring, (1 - share)[:, None] * centring
@@ -154,7 +155,7 @@ class Estimates:
         """E = R − 1, whitened, as it was released: symmetric, 0 within a feature."""
         rows, counts = self.budget.rows, self.centred_counts[0]
         products = np.zeros((self.size, self.size))
-        blocks = iter(self.moments[2 * len(self.counts) + 1 :])
+        blocks = iter(self.moments[len(self.noise.sums_blocks.shapes) :])
         for one, first in enumerate(self.slices):
             for two in range(one + 1, len(self.slices)):
                 second = self.slices[two]
