@@ -73,7 +73,7 @@ def test_whatever_noise_makes_of_a_table_there_are_figures(counts: NDArray[np.fl
 def test_a_model_that_ranks_no_better_than_chance_is_said_so() -> None:
     """Of rows whose labels cannot be read little is left to rank, whatever the log-loss says."""
     better, unsure = PredictionQuality(0.1, 0.05, 0.15, 0.0), PredictionQuality(0.4, 0.0, 1.0, 0.5)
-    figures: Any = SimpleNamespace(auc=unsure, gain=better, log_loss=better, rate=0.3)
+    figures: Any = SimpleNamespace(auc=unsure, gain=better, log_loss=better, rate=0.3, unread="")
     (alarm,) = charged_quality(figures)["alarms"]
     assert "not shown to rank rows better than chance" in alarm
     figures.auc = PredictionQuality(0.7, 0.6, 0.8, 0.5)
