@@ -29,14 +29,16 @@ from experiments.private_statistics.setting import (
     cosine,
     fitted,
     scored,
+    studied_schema,
     study_rho,
 )
 from experiments.private_statistics.small import Run, line, one_run
 from experiments.private_statistics.small import judged as small_judged
 from experiments.private_statistics.study import table_lines
+from experiments.private_statistics.targets import SETS, one_split
 from tests.unit.release.statistics.examples import SCHEMA, people, records
 
-from voile.core.schema import Categories, Numbers
+from voile.core.schema import Categories, Label, Numbers
 from voile.datasets import clinic_federation
 from voile.models.additive import bin_codes
 from voile.release.statistics import LabelledRecords
@@ -187,3 +189,22 @@ def test_boosting_finds_an_interaction() -> None:
     after = boosted(found.log_odds(rows), found, codes, seen, Rounds(2, 40, None, 1), 10.0, draw)
     assert scored(labels, found.predict(rows)[:, 1])[0] < 0.6
     assert scored(labels, 1 / (1 + np.exp(-after)))[0] > 0.85
+
+
+# --- several classes and numbers ------------------------------------------------------------------
+
+
+def test_targets_are_scored_beside_the_constant() -> None:
+    classes, number = one_split(SETS["iris, 3 classes"](), 0), one_split(_line(), 0)
+    assert classes.ours[1] < classes.constant[1]
+    assert classes.plain[0] > classes.constant[0]
+    assert number.constant[0] == pytest.approx(0, abs=0.05)
+    assert number.ours[0] > 0.5
+
+
+def _line() -> Data:
+    """A number that follows one feature."""
+    draw = np.random.default_rng(0)
+    x = draw.random(2000)
+    schema = studied_schema("line", {"x": x}, Label("y", Numbers(0.0, 1.0)))
+    return Data(schema, x[:, np.newaxis], np.clip(x + 0.1 * draw.normal(size=2000), 0, 1))

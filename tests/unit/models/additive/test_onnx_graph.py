@@ -60,5 +60,3 @@ def test_the_runtime_agrees(made: object, tmp_path: Path) -> None:
         predicted, scores = session.run(None, {"rows": rows})
         assert predicted == pytest.approx(found.predict(rows), abs=1e-6)
         assert np.array_equal(scores, found.row_scores(rows))
-
-

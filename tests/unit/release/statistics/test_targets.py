@@ -57,7 +57,9 @@ def some(schema: Schema, count: int, seed: int = 0) -> LabelledRecords:
     return LabelledRecords.read(rows, schema, labels)
 
 
-def budget(schema: Schema, rows: int, relation: Relation = Relation.BLANK_ONE, rho: float = 0.5) -> Any:
+def budget(
+    schema: Schema, rows: int, relation: Relation = Relation.BLANK_ONE, rho: float = 0.5
+) -> Any:
     return StatisticsBudget(schema=schema, rows=rows, relation=relation, rho=rho)
 
 
@@ -72,7 +74,9 @@ def release(kind: str, found: LabelledRecords, given: StatisticsBudget, before: 
     )
 
 
-def changed(found: LabelledRecords, place: int, other: LabelledRecords, its: int) -> LabelledRecords:
+def changed(
+    found: LabelledRecords, place: int, other: LabelledRecords, its: int
+) -> LabelledRecords:
     rows, labels, null = found.rows.copy(), found.labels.copy(), found.null.copy()
     rows[place], labels[place], null[place] = other.rows[its], other.labels[its], other.null[its]
     return LabelledRecords(rows, labels, null)
@@ -139,11 +143,15 @@ def test_whatever_a_row_holds_it_costs_no_more(
     assert spent(*found) <= made.cost(1).rho * (1 + 1e-9)
 
 
-def codes_of(bins: tuple[int, ...], labels: list[NDArray[np.float64]], weight: float, v: float) -> Any:
+def codes_of(
+    bins: tuple[int, ...], labels: list[NDArray[np.float64]], weight: float, v: float
+) -> Any:
     """What a row adds, weighted: of every row there could be."""
     found = []
     for places in itertools.product(*map(range, bins)):
-        z = np.concatenate([np.eye(k)[place] - 1 / k for k, place in zip(bins, places, strict=True)])
+        z = np.concatenate(
+            [np.eye(k)[place] - 1 / k for k, place in zip(bins, places, strict=True)]
+        )
         for t in labels:
             parts = [np.sqrt(1 - weight) * z, np.sqrt(weight) * np.outer(z, t).ravel()]
             squares = [np.sqrt(v) * (t**2 - 0.5)] if v else []
