@@ -42,9 +42,9 @@ class Feature:
 
     Without a `default` it is the middle of the bounds (rounded down for integers) or the first
     category. Without a `semantic` category the feature is a group of its own, under its own name.
-    `unit` is what its numbers are measured in, for people who read them. `cuts` are public cut points
-    of a number, such as clinical thresholds: each begins a bin of private statistics, which then
-    spend nothing on finding bins.
+    `unit` is what its numbers are measured in, for people who read them. `cuts` are public cut
+    points of a number, such as clinical thresholds: each begins a bin of private statistics, which
+    then spend nothing on finding bins.
 
     >>> Feature("pressure", Numbers(80, 200, whole=True), cuts=(120, 140)).cuts
     (120, 140)

@@ -132,11 +132,13 @@ class AdditiveModel:
         shape = (len(codes), len(self.bins), *self.scores.shape[1:])
         found = np.empty(shape[::-1] if len(shape) == 2 else (shape[1], shape[0], shape[2]))
         for column, part in enumerate(self._slices):
-            np.take(self.centred_scores[part], codes[:, column], axis=0, out=found[column], mode="clip")
+            np.take(
+                self.centred_scores[part], codes[:, column], axis=0, out=found[column], mode="clip"
+            )
         return np.moveaxis(found, 0, 1)
 
     def codes(self, rows: Any) -> Codes:
-        """The bin of each row in each feature in use. Rows are a table of raw values or an array."""
+        """The bin of each row in each feature in use. Rows are a table or an array."""
         if is_table(rows):
             return bin_codes(self.bins, self.schema, self.schema.rows(rows))
         numbers = self.schema.numbers(rows)

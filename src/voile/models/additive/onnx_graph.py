@@ -66,7 +66,9 @@ class _Graph:
 
     # --- parts ----------------------------------------------------------------------------------
 
-    def _node(self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any) -> str:
+    def _node(
+        self, kind: str, inputs: list[str], name: str | None = None, **attributes: Any
+    ) -> str:
         name = name or f"{kind.lower()}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, [name], **attributes))
         return name
@@ -118,7 +120,9 @@ class _Graph:
             lower, upper = 0.0, len(domain.values) - 1.0  # type: ignore[attr-defined]
         else:
             lower, upper = map(float, domain.declaration()["bounds"])
-        moved = self._node("Round", [found]) if listed or feature.domain.kind == "integer" else found
+        moved = (
+            self._node("Round", [found]) if listed or feature.domain.kind == "integer" else found
+        )
         raised = self._node("Max", [moved, self._constant(lower)])
         inside = self._node("Min", [raised, self._constant(upper)])
         if not listed:

@@ -14,6 +14,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema import Schema
 from voile.privacy.accounting.conversion import zcdp_budget
+from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.blocks import GaussianBlocks
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
@@ -106,6 +107,11 @@ class StatisticsBudget:
     def moments_rho(self) -> float:
         share = RULE.split.tables if self.table_places else 0.0
         return self.rho * (1 - RULE.split.calibration) * (1 - share)
+
+    @property
+    def events(self) -> tuple[Zcdp, Zcdp, Zcdp]:
+        """What the three releases cost, in order."""
+        return Zcdp(self.tables_rho), Zcdp(self.moments_rho), Zcdp(self.calibration_rho)
 
     # --- sizes ----------------------------------------------------------------------------------
 
@@ -248,7 +254,7 @@ class MomentsNoise:
     label_weight: float
     sums: Sensitivity
     sums_deviation: float
-    target: Target = ClassTarget(2)
+    target: Target
     products: Sensitivity | None = None
     products_deviation: float = 0.0
 

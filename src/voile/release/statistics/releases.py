@@ -36,10 +36,10 @@ from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Estimates
 from voile.release.statistics.sums import (
     LabelledRecords,
-    Whole,
     centred_products,
     centred_sums,
 )
+from voile.release.statistics.targets import Whole
 
 PAID_WITH: Final = "app.explain.ReleaseService.obtain"
 PUBLIC_FACTS: Final = ("schema", "number of rows", "the frozen rule of private statistics")
@@ -234,14 +234,21 @@ class _StatisticsRelease(ChargedRelease):
         return array_file.pack(self._format, arrays, {})
 
     def _unpack(self, content: bytes) -> _Numbers:
-        arrays, _ = array_file.unpack(content, STORED, self._format)
+        blocks = self.stored_blocks(content)
         with damaged(STORED):
-            blocks = tuple(arrays[name] for name in sorted(arrays))
             if tuple(block.shape for block in blocks) != self.shapes:
                 raise ValueError(f"expected arrays of shapes {self.shapes}")
+            return self.made(blocks, event=self.cost(1))
+
+    @classmethod
+    def stored_blocks(cls, content: bytes) -> tuple[Whole, ...]:
+        """What a ledger keeps of such a release; nobody needs the rows for that."""
+        arrays, _ = array_file.unpack(content, STORED, f"voile {cls.name}")
+        with damaged(STORED):
+            blocks = tuple(arrays[name] for name in sorted(arrays))
             if any(block.dtype != np.int64 for block in blocks):
                 raise ValueError("expected whole numbers")
-            return self.made(blocks, event=self.cost(1))
+            return blocks
 
 
 def weak_signal(budget: StatisticsBudget) -> tuple[str, ...]:

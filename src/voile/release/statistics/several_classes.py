@@ -71,11 +71,9 @@ class ClassesModel:
             bins=given.merged.bins,
             scores=scores,
             masses=given.masses,
-            covariances=np.array([natural @ each.covariance @ natural.T for each in found]).reshape(
-                -1, size, size
-            )
-            if found
-            else np.zeros((count, 0, 0)),
+            covariances=np.array(
+                [natural @ each.covariance @ natural.T for each in found] or np.zeros((count, 0, 0))
+            ),
             spread=_spread(found, given.correlations) if found else np.zeros((count, count)),
             error_shares=np.array([each.error_share for each in found] or [0.0] * count),
             rates=rates,
@@ -129,7 +127,8 @@ class ClassesModel:
     def _ranks(self, scores: Matrix) -> NDArray[np.intp]:
         """How many classes have a higher score; the last rank stands for all after it."""
         above = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)
-        return np.minimum(above, self.ranks - 1)
+        ranks: NDArray[np.intp] = np.minimum(above, self.ranks - 1)
+        return ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,12 +203,10 @@ class ClassesFit:
         chances = softmax(intercepts_for(stretched, first.rates) + stretched)
         cells = (places[:, None] * first.ranks + ranks).ravel()
         parts = (chances, -chances * np.log(np.maximum(chances, 1e-12)))
-        one, two = (
-            np.bincount(cells, weights=part.ravel(), minlength=self.table.size).reshape(
-                self.table.shape
-            )
-            for part in parts
-        )
+        sums = [
+            np.bincount(cells, weights=part.ravel(), minlength=self.table.size) for part in parts
+        ]
+        one, two = (each.reshape(self.table.shape) for each in sums)
         return one, two
 
     @cached_property
@@ -292,5 +289,5 @@ def _even_normal(count: int, dimensions: int) -> Matrix:
         root = (1 + root) ** (1 / (dimensions + 1))
     steps = root ** -np.arange(1.0, dimensions + 1)
     nodes: Matrix = ndtri((0.5 + np.outer(np.arange(1, count + 1), steps)) % 1)
-    return nodes / nodes.std(axis=0)
-
+    scaled: Matrix = nodes / nodes.std(axis=0)
+    return scaled

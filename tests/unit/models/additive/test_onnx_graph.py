@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tests.unit.models.additive.test_model import ROWS, SCHEMA, model
+
 from voile.core.schema import Categories, Label, Numbers
 from voile.models.additive import AdditiveModel
 

@@ -31,6 +31,7 @@ from voile.release.statistics import (
     targets,
 )
 from voile.release.statistics import releases as releases_module
+from voile.release.statistics.sums import centred_sums
 from voile.release.statistics.targets import ClassTarget, NumberTarget, target_of
 
 CLASSES = replace(SCHEMA, label=Label("ill", Categories(("no", "some", "much"))))
@@ -44,9 +45,11 @@ def labels_for(schema: Schema, rows: NDArray[np.float64], seed: int = 0) -> NDAr
     draw = np.random.default_rng(seed)
     score = 0.04 * (rows[:, 0] - 55) + 0.03 * (rows[:, 1] - 128) + 0.9 * rows[:, 4]
     if schema is NUMBER:
-        return 80 + 25 * score + 8 * draw.normal(size=len(rows))
+        number: NDArray[np.float64] = 80 + 25 * score + 8 * draw.normal(size=len(rows))
+        return number
     scores = np.column_stack([-score, 0.3 * (rows[:, 3] == 1) + 0.2, score])
-    return np.argmax(scores + draw.gumbel(size=scores.shape), axis=1).astype(float)
+    found: NDArray[np.float64] = np.argmax(scores + draw.gumbel(size=scores.shape), axis=1) * 1.0
+    return found
 
 
 def some(schema: Schema, count: int, seed: int = 0) -> LabelledRecords:
@@ -206,7 +209,7 @@ def test_classes_that_are_not_centred_are_seen(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_squares_that_count_null_rows_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = releases_module.centred_sums
+    plain = centred_sums
 
     def uncentred(codes: Any, labels: Any, bins: Any, target: Any) -> Any:
         found = plain(codes, labels, bins, target)
