@@ -34,7 +34,7 @@ DIFFPRIVLIB = f"fit of {ROWS:,} rows, 12 features; peer: logistic regression of 
 def run() -> None:
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        data = clinic_federation(ROWS, seed=SEED).together()
+        data = clinic_federation(ROWS // 8, seed=SEED).together()
         model = _fit(data)
         figures = [*fits(data), *explanations(model), federation()]
     peer = "plain scikit-learn; other private learners"
@@ -105,7 +105,7 @@ def _seconds(work: Callable[[], object]) -> Callable[[], float]:
 
 def explanations(model: AdditiveModel) -> list[Figure]:
     """Rows of a second of CPU time."""
-    rows = clinic_federation(EXPLAINED, seed=SEED + 1).together().rows
+    rows = clinic_federation(EXPLAINED // 8, seed=SEED + 1).together().rows
     codes = model.codes(rows)
     ways: dict[str, tuple[Callable[[], Any], float | None]] = {
         "explain 12 features, from raw values": (
@@ -132,8 +132,8 @@ def _rate(what: str, ours: float, least: float | None) -> Figure:
 
 
 def federation() -> Figure:
-    """All three rounds of 50 parties with 100 rows each: everybody's work, and the server's."""
-    data = clinic_federation(100 * PARTIES, seed=SEED).together()
+    """All three rounds of 50 parties with about 100 rows each: everybody's work, and the server's."""
+    data = clinic_federation(100 * PARTIES // 8, seed=SEED).together()
     parties = {
         f"party {place:02}": LabelledRecords.read(
             data.rows[place::PARTIES], data.schema, data.labels[place::PARTIES]

@@ -51,7 +51,7 @@ PARTS: dict[str, tuple[str, Part]] = {
     ),
     "small": (
         "private_statistics_small",
-        lambda studies, chosen: small_table(studies, 2 * chosen.splits),
+        lambda studies, chosen: small_table(studies, chosen.splits),
     ),
     "targets": (
         "private_statistics_targets",

@@ -32,7 +32,15 @@ from experiments.private_statistics.setting import (
     studied_schema,
     study_rho,
 )
-from experiments.private_statistics.small import Run, line, one_run
+from experiments.private_statistics.small import (
+    NOISES,
+    SHARED,
+    Run,
+    line,
+    on_threads,
+    one_run,
+    simulated,
+)
 from experiments.private_statistics.small import judged as small_judged
 from experiments.private_statistics.study import table_lines
 from experiments.private_statistics.targets import SETS, one_split
@@ -161,11 +169,22 @@ def test_a_useless_run_needs_an_alarm_or_a_refusal() -> None:
 def test_small_federations_are_judged_on_other_rows() -> None:
     clinic = clinic_federation(1200).together()
     data = Data(clinic.schema, clinic.rows, clinic.labels)
-    run = one_run(data, 0, 0.01)
+    run = one_run(data, 0, simulated(data, 0.01))
     assert 0.6 < run.ours[0] < 0.9
     assert run.ours[1] < run.constant
     assert not run.alarmed
     assert line("clinic", "shared", 30.4, [run], True)[2] == "30, refused"
+
+
+def test_real_rounds_have_the_noise_that_is_simulated() -> None:
+    clinic = clinic_federation(100).together()
+    data = Data(clinic.schema, clinic.rows, clinic.labels)
+    records = LabelledRecords.read(data.rows, data.schema, data.labels)
+    real, like = (
+        fit(records).budget for fit in (on_threads(data), simulated(data, NOISES[SHARED]))
+    )
+    assert (real.rows, real.bins) == (800, like.bins)
+    assert real.signal == pytest.approx(like.signal, rel=1e-3)
 
 
 # --- boosting on noisy histograms -----------------------------------------------------------------
