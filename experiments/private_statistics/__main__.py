@@ -14,6 +14,7 @@ Parts, each with a result file of its own (all of them, if none is named):
   on the same bins, and how explanations of two draws agree with each other and with that model.
 - small: federations of 8 parties with 100 rows each, with shared and with local noise.
 - boosted: what boosting on noisy histograms adds to the additive model, at the same epsilon.
+- targets: several classes and numbers, beside models without privacy.
 
 With `--sets` nothing is written.
 """
@@ -35,6 +36,7 @@ from experiments.private_statistics.headline import headline_table
 from experiments.private_statistics.setting import STUDIES, Study
 from experiments.private_statistics.small import small_table
 from experiments.private_statistics.study import study_table
+from experiments.private_statistics.targets import targets_table
 from voile.privacy.mechanisms import WeakPrivacyWarning
 
 Part = Callable[[Sequence[Study], argparse.Namespace], dict[str, Any]]
@@ -49,7 +51,11 @@ PARTS: dict[str, tuple[str, Part]] = {
     ),
     "small": (
         "private_statistics_small",
-        lambda studies, chosen: small_table(studies, 4 * chosen.splits),
+        lambda studies, chosen: small_table(studies, chosen.splits),
+    ),
+    "targets": (
+        "private_statistics_targets",
+        lambda studies, chosen: targets_table(chosen.splits),  # noqa: ARG005
     ),
     "boosted": (
         "private_statistics_boosted",

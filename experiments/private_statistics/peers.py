@@ -27,7 +27,7 @@ from voile.privacy.calibration import dp_sgd_noise
 
 RATE: Final = 0.01
 """The default learning rate of DP-EBM."""
-RATES: Final = (RATE, 0.03, 0.05, 0.1, 0.2, 0.5)
+RATES: Final = (RATE, 0.05, 0.2, 0.5)
 Places = NDArray[np.intp]
 Scores = tuple[float, float]
 """Area under the curve, log-loss."""

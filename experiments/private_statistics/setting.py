@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,29 +148,39 @@ class Data:
     labels: Array
 
     @classmethod
-    def load(cls, study: Study) -> Data:
+    def load(cls, study: Study, without: Sequence[str] = ()) -> Data:
+        """Args: without: further columns to leave out."""
         table = parquet_columns(SOURCES[study.name].read(study.file), study.file)
-        count = len(next(iter(table.values())))
-        chosen = np.random.default_rng(0).choice(count, min(ROWS, count), replace=False)
+        chosen = cls.chosen(len(next(iter(table.values()))))
         columns = {
             name: np.asarray(column)[chosen]
             for name, column in table.items()
-            if name not in study.without
+            if name not in (*study.without, *without)
         }
         labels = np.array([float(study.is_second(each)) for each in columns.pop(study.label)])
         raw = {
             name: _texts(column) if _is_category(study, name, column) else column
             for name, column in columns.items()
         }
-        features = tuple(_feature(name, column) for name, column in raw.items())
-        schema = Schema(study.title, features, Label("label", Categories(("no", "yes"))))
+        label = Label("label", Categories(("no", "yes")))
+        schema = studied_schema(study.title, raw, label)
         return cls(schema, schema.rows(raw), labels)
+
+    @staticmethod
+    def chosen(count: int) -> Places:
+        """Which rows of a large set are used."""
+        return np.random.default_rng(0).choice(count, min(ROWS, count), replace=False)
 
     def split(self, seed: int) -> tuple[Places, Places]:
         """Places of training and test rows, 80 to 20."""
         order = np.random.default_rng(1000 + seed).permutation(len(self.labels))
         most = int(0.8 * len(order))
         return order[:most], order[most:]
+
+
+def studied_schema(name: str, columns: Mapping[str, RawColumn], label: Label) -> Schema:
+    """With bounds and levels that are read off the columns."""
+    return Schema(name, tuple(_feature(each, column) for each, column in columns.items()), label)
 
 
 def _is_category(study: Study, name: str, column: RawColumn) -> bool:

@@ -14,7 +14,9 @@ from typing import Any, Final
 import numpy as np
 from benchmarks.harness import Figure
 
+from experiments.private_statistics.federated import trained
 from experiments.private_statistics.setting import (
+    DELTA,
     HEADLINE,
     Data,
     Study,
@@ -29,10 +31,10 @@ from voile.release.statistics import LabelledRecords, PrivateStatistics, Statist
 from voile.release.statistics.releases import weak_signal
 
 PARTIES, ROWS, TESTED = 8, 100, 4000
-COLLUDERS: Final = 1
+COLLUDERS, MUST_SURVIVE = 1, 6
 SHARED: Final = "shared, 6 must survive"
 NOISES: Final = {
-    SHARED: PARTIES / (6 - COLLUDERS),
+    SHARED: PARTIES / (MUST_SURVIVE - COLLUDERS),
     "shared, all must survive": PARTIES / (PARTIES - COLLUDERS),
     "local": float(PARTIES),
 }
@@ -72,25 +74,58 @@ class Run:
 
 
 def small_table(studies: Sequence[Study], draws: int) -> dict[str, Any]:
-    """Of each set, and of the generated clinic."""
-    sets: dict[str, Callable[[], Data]] = {
-        study.title: lambda study=study: Data.load(study) for study in studies
-    } | {"generated clinic": _clinic}
-    lines, figures = [], []
-    for title, load in sets.items():
-        data = load()
+    """Of each set, and of the generated clinic, also by the real rounds on threads."""
+    lines: list[list[str]] = []
+    figures: list[Figure] = []
+
+    def add(title: str, data: Data, noise: str, fit: Fit) -> None:
+        budget = _budget(data, NOISES[noise.partition(" (")[0]])
+        refused = bool(weak_signal(budget))
+        runs = [one_run(data, seed, fit) for seed in range(draws)]
+        lines.append(line(title, noise, budget.signal, runs, refused))
+        figures.extend(judged(f"{title}, {noise}", runs, refused, noise == SHARED))
+        print(" | ".join(lines[-1]), flush=True)
+
+    for study in studies:
+        data = Data.load(study)
         for noise, factor in NOISES.items():
-            refused = weak_signal(_budget(data, factor))
-            runs = [one_run(data, seed, factor) for seed in range(draws)]
-            lines.append(line(title, noise, _budget(data, factor).signal, runs, bool(refused)))
-            figures += judged(f"{title}, {noise}", runs, bool(refused), noise == SHARED)
-            print(" | ".join(lines[-1]), flush=True)
+            add(study.title, data, noise, simulated(data, factor))
+    clinic = _clinic()
+    for noise, factor in NOISES.items():
+        add("generated clinic", clinic, noise, simulated(clinic, factor))
+    add("generated clinic", clinic, f"{SHARED} (real rounds)", on_threads(clinic))
     return {"peer": "plain LR without privacy", "figures": figures, "columns": COLUMNS,
             "rows": lines}  # fmt: skip
 
 
+Fit = Callable[[LabelledRecords], PrivateStatistics]
+
+
+def simulated(data: Data, noises: float) -> Fit:
+    """One table with so many times the noise of a single one."""
+    return lambda records: fitted(records, data.schema, account_rho(HEADLINE), noises)
+
+
+def on_threads(data: Data) -> Fit:
+    """Three rounds over the secure sum, each party with its share of the noise."""
+
+    def fit(records: LabelledRecords) -> PrivateStatistics:
+        parties = {
+            f"party {place}": LabelledRecords(
+                *(part[place::PARTIES] for part in (records.rows, records.labels, records.null))
+            )
+            for place in range(PARTIES)
+        }
+        rounds = trained(
+            data.schema, parties, epsilon=HEADLINE, delta=DELTA, threshold=MUST_SURVIVE
+        )
+        return rounds.statistics
+
+    return fit
+
+
 def _clinic() -> Data:
-    clinic = clinic_federation(PARTIES * ROWS + TESTED).together()
+    clinic = clinic_federation(ROWS + TESTED // 8).together()
     return Data(clinic.schema, clinic.rows, clinic.labels)
 
 
@@ -105,11 +140,11 @@ def _budget(data: Data, noises: float) -> StatisticsBudget:
     )
 
 
-def one_run(data: Data, seed: int, noises: float) -> Run:
+def one_run(data: Data, seed: int, fit: Fit) -> Run:
     order = np.random.default_rng(2000 + seed).permutation(len(data.labels))
     train, test = order[: PARTIES * ROWS], order[PARTIES * ROWS :][:TESTED]
     records = LabelledRecords.read(data.rows[train], data.schema, data.labels[train])
-    found = fitted(records, data.schema, account_rho(HEADLINE), noises)
+    found = fit(records)
     labels = data.labels[test]
     rate = np.full(len(test), data.labels[train].mean())
     return Run(

@@ -29,14 +29,24 @@ from experiments.private_statistics.setting import (
     cosine,
     fitted,
     scored,
+    studied_schema,
     study_rho,
 )
-from experiments.private_statistics.small import Run, line, one_run
+from experiments.private_statistics.small import (
+    NOISES,
+    SHARED,
+    Run,
+    line,
+    on_threads,
+    one_run,
+    simulated,
+)
 from experiments.private_statistics.small import judged as small_judged
 from experiments.private_statistics.study import table_lines
+from experiments.private_statistics.targets import SETS, one_split
 from tests.unit.release.statistics.examples import SCHEMA, people, records
 
-from voile.core.schema import Categories, Numbers
+from voile.core.schema import Categories, Label, Numbers
 from voile.datasets import clinic_federation
 from voile.models.additive import bin_codes
 from voile.release.statistics import LabelledRecords
@@ -159,11 +169,22 @@ def test_a_useless_run_needs_an_alarm_or_a_refusal() -> None:
 def test_small_federations_are_judged_on_other_rows() -> None:
     clinic = clinic_federation(1200).together()
     data = Data(clinic.schema, clinic.rows, clinic.labels)
-    run = one_run(data, 0, 0.01)
+    run = one_run(data, 0, simulated(data, 0.01))
     assert 0.6 < run.ours[0] < 0.9
     assert run.ours[1] < run.constant
     assert not run.alarmed
     assert line("clinic", "shared", 30.4, [run], True)[2] == "30, refused"
+
+
+def test_real_rounds_have_the_noise_that_is_simulated() -> None:
+    clinic = clinic_federation(100).together()
+    data = Data(clinic.schema, clinic.rows, clinic.labels)
+    records = LabelledRecords.read(data.rows, data.schema, data.labels)
+    real, like = (
+        fit(records).budget for fit in (on_threads(data), simulated(data, NOISES[SHARED]))
+    )
+    assert (real.rows, real.bins) == (800, like.bins)
+    assert real.signal == pytest.approx(like.signal, rel=1e-3)
 
 
 # --- boosting on noisy histograms -----------------------------------------------------------------
@@ -187,3 +208,22 @@ def test_boosting_finds_an_interaction() -> None:
     after = boosted(found.log_odds(rows), found, codes, seen, Rounds(2, 40, None, 1), 10.0, draw)
     assert scored(labels, found.predict(rows)[:, 1])[0] < 0.6
     assert scored(labels, 1 / (1 + np.exp(-after)))[0] > 0.85
+
+
+# --- several classes and numbers ------------------------------------------------------------------
+
+
+def test_targets_are_scored_beside_the_constant() -> None:
+    classes, number = one_split(SETS["iris, 3 classes"](), 0), one_split(_line(), 0)
+    assert classes.ours[1] < classes.constant[1]
+    assert classes.plain[0] > classes.constant[0]
+    assert number.constant[0] == pytest.approx(0, abs=0.05)
+    assert number.ours[0] > 0.5
+
+
+def _line() -> Data:
+    """A number that follows one feature."""
+    draw = np.random.default_rng(0)
+    x = draw.random(2000)
+    schema = studied_schema("line", {"x": x}, Label("y", Numbers(0.0, 1.0)))
+    return Data(schema, x[:, np.newaxis], np.clip(x + 0.1 * draw.normal(size=2000), 0, 1))
