@@ -28,13 +28,20 @@ from voile.app.budget import open_budget
 from voile.app.explain import NoisyAnswer, ReleasedExplanation, ReleaseService, Request
 from voile.app.explain.files import write_receipts
 from voile.attribution import ExactShapley
-from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
+from voile.core.guarantee import (
+    Adversary,
+    Guarantee,
+    Protected,
+    ProtectedUnit,
+    Relation,
+    RowPart,
+)
 from voile.core.schema import Schema
 from voile.models import Box, WrappedModel, wrap
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.records.audit_log import Policy, Report, explanation_bytes, verify_receipt
-from voile.records.ledger import Opening, PublicInput, Question, RowPart
+from voile.records.ledger import Opening, PublicInput, Question
 from voile.records.vault import POLICY, open_vault
 from voile.release import PUBLIC, Origin, PostProcessed, trained_privately
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
-from voile.app.explain.assessed import tried_events
+from voile.app.explain_rows import tried_events
 from voile.app.output_check import check_outputs, files_of
 from voile.app.trained_model import REPORT, TrainedModel, check_paid
 from voile.app.workspace.file import books_beside

@@ -33,6 +33,7 @@ from voile.app.federate.images import ImageKind
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.recommender import RecommenderKind
 from voile.app.federate.stability import stability_figures
+from voile.app.federate.statistics import STATISTICS, StatisticsKind
 from voile.attribution import FastShap, Surrogate
 from voile.core.choices import ExtensibleKinds
 from voile.core.errors import InvalidInput
@@ -363,6 +364,7 @@ KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
         "aggregate": AggregateKind(),
         "images": ImageKind(),
         "recommender": RecommenderKind(),
+        STATISTICS: StatisticsKind(),
     },
     "voile.pipelines",
 )
