@@ -392,7 +392,9 @@ class Sums:
         return CalibrationTable(self._restored(CALIBRATION), event=None)
 
     def _restored(self, stage: str) -> tuple[Whole, ...]:
-        noise, flat = self.noise(stage), self.arrays[stage][NUMBERS].astype(np.int64)
+        noise, most = self.noise(stage), int(self.plan.tasks[stage].largest)
+        most *= len(self.plan.facts.sizes)
+        flat = np.clip(self.arrays[stage][NUMBERS].astype(np.int64), -most, most)
         ends = np.cumsum([math.prod(shape) for shape in noise.shapes])
         parts = np.split(flat[: ends[-1]], ends[:-1])
         totals = [part.reshape(s) for part, s in zip(parts, noise.shapes, strict=True)]

@@ -41,11 +41,11 @@ _FEDERATION: Final = """\
 # `name` is the label of the federation and of the version of its data. Keys and logs carry it: to
 # change it, start again in another folder (voile init ... --name NAME --output FOLDER).
 name = {name}
-pipeline = "private explainer"  # or "logistic regression", "trusted", "shapley-guided noise"
-# or "full private explainer", as FastSHAP++ was published; and where there are no tables to learn
+pipeline = {pipeline}  # {others};
+# "full private explainer", as FastSHAP++ was published; and where there are no tables to learn
 # from: "aggregate", "recommender", "images" (docs/federate.md)
 schema = {schema}
-# secure = true  # the server learns sums of updates only, no single one; noise stays as it is
+# secure = true  # the server learns sums of updates only, no single one{noise}
 server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum
 
 [privacy]  # promised to each row of each party, for everything that leaves
@@ -56,14 +56,27 @@ relation = {relation}  # "zero-out", or "replace one" at about twice the cost
 # records_per_person = 1  # at most so many rows of one person, at all parties together: declared,
 # and checked by nobody. Left out, the report says what is promised with 2 and with 5
 
-[training]
-rounds = {rounds}  # of each stage
 {training}
 # [secure_sum]  # with `secure = true`: against whom
 # server = "active"  # or "honest but curious": it follows the protocol
 # colluders = 1  # how many parties may work for it
 # threshold = 3  # how many survive a round at least; left out: as few as these allow
 {parties}"""
+_OTHERS: Final = """\
+or "logistic regression", "trusted", "shapley-guided noise"
+# or "full private explainer", as FastSHAP++ was published"""
+_NOISE_STAYS: Final = "; noise stays as it is"
+_STATISTICS: Final = "statistics"
+_OR_NETWORKS: Final = """\
+an additive model from three sums of whole numbers; or a network:
+# "private explainer", "full private explainer", "logistic regression", "trusted",
+# "shapley-guided noise\""""
+_NOISE_SHARED: Final = """, and
+# parties share the noise: a sum has little more than that of one table with all rows"""
+_ROUNDS: Final = """\
+[training]
+rounds = {rounds}  # of each stage
+"""
 _TRAINING: Final = """\
 # participations = 10  # in how many of them a party takes part at most
 # hidden = [64, 64]  # widths of the hidden layers
@@ -165,6 +178,7 @@ class Settings:
     epsilon: float = 2.0
     delta: float = 1e-5
     relation: Relation = Relation.BLANK_ONE
+    pipeline: str = "private explainer"
     training: Mapping[str, Any] = field(default_factory=dict)
     output: Path | None = None
     held_out: tuple[tuple[str, Path], ...] = ()
@@ -217,7 +231,7 @@ def start_federation(
         raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
     founders = [NewParty(file.stem, file) for file in files]
     schema = folder / SCHEMA_FILE
-    settings = Settings(held_out=(("held out", folder / "held-out.csv"),))
+    settings = Settings(pipeline=_STATISTICS, held_out=(("held out", folder / "held-out.csv"),))
     texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
     config = _write(folder, founders, texts, _Agreed(name, schema, settings))
     return StartedFederation(schema, config, tuple(files), columns, chosen)
@@ -260,8 +274,11 @@ class _Agreed:
     settings: Settings
 
     def text(self, folder: Path, server_key: str, parties: str) -> str:
-        settings = self.settings
+        settings, new = self.settings, self.settings.pipeline == _STATISTICS
         return _FEDERATION.format(
+            pipeline=quoted(settings.pipeline),
+            others=_OR_NETWORKS if new else _OTHERS,
+            noise=_NOISE_SHARED if new else _NOISE_STAYS,
             file=FEDERATION_FILE,
             name=quoted(self.name),
             schema=_from(folder, self.schema),
@@ -269,8 +286,7 @@ class _Agreed:
             epsilon=settings.epsilon,
             delta=settings.delta,
             relation=quoted(settings.relation.word),
-            rounds=settings.training.get("rounds", 10),
-            training=_training(settings.training),
+            training="" if new else _training(settings.training),
             parties=parties,
         )
 
@@ -337,7 +353,8 @@ def _training(stated: Mapping[str, Any]) -> str:
     if stated.get("aggregator", MEAN) != MEAN:
         shown["aggregator"] = stated["aggregator"]
     lines = [f"{key} = {json.dumps(each)}\n" for key, each in shown.items()]
-    return "".join(lines) or _TRAINING
+    rounds = _ROUNDS.format(rounds=stated.get("rounds", 10))
+    return rounds + ("".join(lines) or _TRAINING)
 
 
 def _node_text(founder: NewParty, folder: Path, agreed: Path, settings: Settings) -> str:

@@ -24,6 +24,7 @@ SECURE = "# secure = true  "
 def write_statistics(
     folder: Path, *, secure: bool = True, epsilon: float = 8.0, options: str = ""
 ) -> Path:
+    folder.mkdir(exist_ok=True)
     config = write_files(folder)
     text = config.read_text().replace('"private explainer"', '"statistics"', 1)
     text = text.replace("hidden =", "# ").replace("rounds = 3", "# ")
@@ -57,7 +58,7 @@ def test_it_leaves_an_artefact_with_its_model_alone(job: Job, artefact: Artefact
     assert found.reference is None
     assert found.settings["pipeline"] == "statistics"
     assert found.settings["secure_sum"]["largest_rounding_error"] == 0
-    rows = CLINIC.together.rows[:50]
+    rows = CLINIC.together().rows[:50]
     assert np.allclose(found.predict(rows), found.additive.predict(rows))
     assert {row.stage for row in found.history} == set(STAGES)
     assert isinstance(job.agreement.plan, StatisticsPlan)
@@ -79,7 +80,7 @@ def test_its_report_and_its_workspace_say_and_explain_it(artefact: Artefact) -> 
     assert "statistics" in report_html(artefact)
     with open_workspace(artefact.folder.parent / "voile.toml") as workspace:
         (name,) = workspace.releases
-        explained = workspace.explain(name, CLINIC.together.frame().head(3))
+        explained = workspace.explain(name, CLINIC.hospitals["mountain"].frame().head(3))
     assert explained.explanation.values.shape[0] == 3
     assert explained.explanation.guarantees == artefact.guarantees
 
