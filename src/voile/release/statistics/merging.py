@@ -115,24 +115,49 @@ class MergedTables:
     # --- numbers --------------------------------------------------------------------------------
 
     def _merged_edges(self, table: Array, edges: tuple[float, ...]) -> tuple[float, ...]:
-        """Cuts at the quantiles k/K of the noisy counts, where bins stay large enough."""
+        """Cuts at quantiles of the noisy counts, where bins stay large enough."""
+        summed = self._summed(table)
+        cuts = self._quantile_cuts(summed)
+        return tuple(edges[cut] for cut in (*cuts, *self._tail_cuts(summed, cuts)))
+
+    def _summed(self, table: Array) -> Array:
+        """Rows up to each cell, rising."""
         from scipy.optimize import isotonic_regression
 
-        rows, wanted = float(self.budget.rows), self.budget.bins
-        summed = np.cumsum(table.sum(axis=1))
+        rows, summed = float(self.budget.rows), np.cumsum(table.sum(axis=1))
         # The number of rows is public, so the last sum is known: spread what is over.
         summed += (rows - summed[-1]) * np.arange(1, len(summed) + 1) / len(summed)
-        summed = np.clip(isotonic_regression(summed).x, 0, rows)
-        least = rows / (RULE.bins.least_mass * wanted)
-        cuts: list[int] = []
-        below = 0.0
-        for step in range(1, wanted):
-            nearest = int(np.argmin(np.abs(summed - rows * step / wanted)))
-            rises = not cuts or nearest > cuts[-1]
-            if rises and summed[nearest] - below >= least and rows - summed[nearest] >= least:
-                cuts.append(nearest)
-                below = summed[nearest]
-        return tuple(edges[cut] for cut in cuts)
+        return np.clip(isotonic_regression(summed).x, 0, rows)
+
+    def _quantile_cuts(self, summed: Array) -> list[int]:
+        """At k/K, the cells after which bins end."""
+        rows, wanted = float(self.budget.rows), self.budget.bins
+        goals = [rows * step / wanted for step in range(1, wanted)]
+        return _cuts(summed, rows, goals, 0.0, rows / (RULE.bins.least_mass * wanted))
+
+    def _tail_cuts(self, summed: Array, cuts: list[int]) -> list[int]:
+        """Where most rows share one value, few quantiles differ, and all others are one bin, even
+        if they differ most. Then what lies above the last cut is divided into smaller bins."""
+        rule, rows, wanted = RULE.tails, float(self.budget.rows), self.budget.bins
+        if (len(cuts) + 1) * rule.few > wanted:
+            return []
+        below = float(summed[cuts[-1]]) if cuts else 0.0
+        parts = min(int((rows - below) / (rows / (rule.mass * wanted))), rule.parts)
+        goals = [below + (rows - below) * step / parts for step in range(1, parts)]
+        least = rule.least * rows / (rule.mass * wanted)
+        found = _cuts(summed, rows, goals, below, least)
+        return [cut for cut in found if not cuts or cut > cuts[-1]]
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """Of the rule, where a tail was divided; else bins are what they were without that rule."""
+        divided = (
+            self._tail_cuts(summed, self._quantile_cuts(summed))
+            for table, edges in zip(self.counts, self.budget.fine_edges, strict=True)
+            if edges is not None
+            for summed in (self._summed(table),)
+        )
+        return ("tails",) if any(divided) else ()
 
     # --- categories -----------------------------------------------------------------------------
 
@@ -178,6 +203,20 @@ class MergedTables:
         groups = np.full(len(counts), places.max(initial=-1) + 1)
         groups[order] = places
         return tuple(groups.tolist())
+
+
+def _cuts(
+    summed: Array, rows: float, goals: Sequence[float], below: float, least: float
+) -> list[int]:
+    """The cells nearest to the goals, where bins hold so many rows at least, the last one too."""
+    cuts: list[int] = []
+    for goal in goals:
+        nearest = int(np.argmin(np.abs(summed - goal)))
+        rises = not cuts or nearest > cuts[-1]
+        if rises and summed[nearest] - below >= least and rows - summed[nearest] >= least:
+            cuts.append(nearest)
+            below = float(summed[nearest])
+    return cuts
 
 
 def _one_figure(rates: Array, counts: Array) -> Array:

@@ -188,9 +188,14 @@ class _StatisticsRelease(ChargedRelease):
             "relation": str(self.budget.relation),
             "rho": self.budget.rho,
             "rows": self.budget.rows,
-            "rule": RULE.digest(*self.sections, *self.budget.target.sections),
+            "rule": RULE.digest(*self.sections, *self.more_sections),
             **self.made_from,
         }
+
+    @property
+    def more_sections(self) -> tuple[str, ...]:
+        """Of the rule, those that decide in some releases only."""
+        return self.budget.target.sections
 
     @property
     def made_from(self) -> dict[str, object]:
@@ -374,6 +379,10 @@ class PrivateMoments(_StatisticsRelease):
     def merged(self) -> MergedTables:
         return MergedTables(self.budget, self.tables.blocks)
 
+    @property
+    def more_sections(self) -> tuple[str, ...]:
+        return (*super().more_sections, *self.merged.sections)
+
     @cached_property
     def noise(self) -> MomentsNoise:
         counts = [feature.count for feature in self.merged.bins]
@@ -458,9 +467,16 @@ class PrivateCalibrationTable(_CountsRelease):
         super().prepare()
 
     @cached_property
+    def merged(self) -> MergedTables:
+        return MergedTables(self.budget, self.tables.blocks)
+
+    @property
+    def more_sections(self) -> tuple[str, ...]:
+        return (*super().more_sections, *self.merged.sections)
+
+    @cached_property
     def first(self) -> BeforeCalibration:
-        merged = MergedTables(self.budget, self.tables.blocks)
-        return solved_model(Estimates(merged, self.moments.blocks))
+        return solved_model(Estimates(self.merged, self.moments.blocks))
 
     @property
     def rho(self) -> float:

@@ -59,6 +59,14 @@ class TargetRule:
 
 
 @dataclass(frozen=True)
+class TailRule:
+    few: float
+    mass: float
+    least: float
+    parts: int
+
+
+@dataclass(frozen=True)
 class CutsRule:
     count_weight: float
 
@@ -123,6 +131,7 @@ class StatisticsRule:
     bins: BinRule
     moments: MomentRule
     target: TargetRule
+    tails: TailRule
     cuts: CutsRule
     solve: SolveRule
     calibration: CalibrationRule
@@ -140,6 +149,7 @@ class StatisticsRule:
             bins=BinRule(**found.pop("bins")),
             moments=MomentRule(**found.pop("moments")),
             target=TargetRule(**found.pop("target")),
+            tails=TailRule(**found.pop("tails")),
             cuts=CutsRule(**found.pop("cuts")),
             solve=SolveRule(**found.pop("solve")),
             calibration=CalibrationRule(**found.pop("calibration")),

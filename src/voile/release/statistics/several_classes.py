@@ -203,11 +203,11 @@ class ClassesFit:
         chances = softmax(intercepts_for(stretched, first.rates) + stretched)
         cells = (places[:, None] * first.ranks + ranks).ravel()
         parts = (chances, -chances * np.log(np.maximum(chances, 1e-12)))
-        sums = [
+        one, two = (
             np.bincount(cells, weights=part.ravel(), minlength=self.table.size) for part in parts
-        ]
-        one, two = (each.reshape(self.table.shape) for each in sums)
-        return one, two
+        )
+        shape = self.first.budget.calibration_shape
+        return np.reshape(one, shape), np.reshape(two, shape)
 
     @cached_property
     def model(self) -> AdditiveModel:
