@@ -36,6 +36,8 @@ class ToySettings:
         dies_in: the round that it trains for, and then ends itself.
         dies_at: the step of a secure sum at which it does.
         held_in: the round whose answer it holds back until the file `go` is there.
+        statistics: whether it takes part in private statistics, and not in the toy's stages.
+        dies_during: the stage to which `dies_at` belongs; any, if empty.
     """
 
     name: str
@@ -50,6 +52,8 @@ class ToySettings:
     dies_in: int = 0
     dies_at: str = ""
     held_in: int = 0
+    statistics: bool = False
+    dies_during: str = ""
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -92,7 +96,7 @@ class Failing:
 
     def handle(self, message: Any) -> Any:
         settings = self.settings
-        if isinstance(message, SignedMessage) and str(message.step) == settings.dies_at:
+        if isinstance(message, SignedMessage) and self._dies_at(message):
             os.kill(os.getpid(), signal.SIGKILL)
         answer = self.node.handle(message)
         if isinstance(message, Instruction):
@@ -102,16 +106,25 @@ class Failing:
                 time.sleep(0.05)
         return answer
 
+    def _dies_at(self, message: SignedMessage) -> bool:
+        during = self.settings.dies_during
+        in_time = during in ("", message.attempt.stage)
+        return in_time and str(message.step) == self.settings.dies_at
+
     @property
     def _may_go(self) -> Path:
         return Path(self.settings.folder) / "go"
 
 
 def run(settings: ToySettings) -> None:
+    from tests.deployment.statistics_federation import statistics_node
     from tests.deployment.toy_federation import secret_toy_stage
 
     folder = Path(settings.folder)
-    node = toy_node(settings, secret_toy_stage(settings.keys) if settings.secret else None)
+    if settings.statistics:
+        node = statistics_node(settings)
+    else:
+        node = toy_node(settings, secret_toy_stage(settings.keys) if settings.secret else None)
     seal = NodeSeal(
         settings.name,
         settings.agreement,

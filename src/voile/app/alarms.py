@@ -24,6 +24,9 @@ def alarms(figures: Mapping[str, Any], *, unused: Collection[str] = ()) -> list[
         for line in found["alarms"]
         if what not in unused
     ]
+    if quality is None:  # no open rows: what the charged numbers say counts
+        charged = figures.get("charged_quality", {})
+        said += [f"The model: {line}." for line in charged.get("alarms", ())]
     if quality is not None and not quality:
         said.append("No held-out row could be read, so nobody knows how good this is.")
     said += [f"{line}." for line in figures.get("trust", {}).get("alarms", ())]

@@ -66,7 +66,7 @@ class CalibrationFigures:
         middles = first.score_bins[0] if first.bins else np.zeros(len(table))
         return cls(
             table.astype(np.float64),
-            statistics.budget.calibration_noise.sigma,
+            statistics.budget.calibration_noise.sigma * statistics.budget.growth[2],
             statistics.budget.rows,
             expit(slope.intercept + slope.factor * middles),
             first.rate,

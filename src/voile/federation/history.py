@@ -16,7 +16,7 @@ from voile.core.input_file import damaged, read_file
 from voile.core.optional import optional
 from voile.datasets.tables import parquet_columns
 from voile.federation.round_log import Outcome
-from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.accounting import tightest_epsilon
 from voile.privacy.events import Composed, PrivacyEvent, Repeated, from_dict, to_dict
 
 MOST_ROUNDS: Final = 1_000_000
@@ -117,7 +117,7 @@ def most_spent(rows: Iterable[HistoryRow], delta: float) -> float:
     if unbounded(rows):
         return math.inf
     distinct = set(charged(rows).values())
-    return max((PrivacyLoss().compose(e).epsilon(delta) for e in distinct), default=0.0)
+    return max((tightest_epsilon(e, delta) for e in distinct), default=0.0)
 
 
 def write_history(rows: Sequence[HistoryRow], path: str | Path) -> Path:

@@ -32,6 +32,7 @@ from voile.app.federate.expectation import (
 from voile.app.federate.images import ImageKind
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.stability import stability_figures
+from voile.app.federate.statistics import StatisticsKind
 from voile.attribution import FastShap, Surrogate
 from voile.core.choices import ExtensibleKinds
 from voile.core.errors import InvalidInput
@@ -355,6 +356,7 @@ def _stability(
 
 
 GUIDED: Final = "shapley-guided noise"
+STATISTICS: Final = "statistics"
 KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
     {
         "private explainer": PrivateExplainerKind(),
@@ -362,6 +364,7 @@ KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
         "logistic regression": LogisticRegressionKind(),
         "trusted": TrustedKind(),
         GUIDED: GuidedKind(),
+        STATISTICS: StatisticsKind(),
         "aggregate": AggregateKind(),
         "images": ImageKind(),
     },
@@ -374,6 +377,7 @@ __all__ = [
     "DEFAULT",
     "GUIDED",
     "KINDS",
+    "STATISTICS",
     "FinishContext",
     "LogisticRegressionKind",
     "NetworkKind",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from voile.app.federate.agreement import FederationAgreement
 from voile.app.federate.kinds import PipelineOutput
+from voile.core.guarantee import Adversary
 from voile.federation import (
     HistoryRow,
     SecureSum,
@@ -18,7 +19,7 @@ from voile.federation import (
 from voile.pipelines.network_task import NetworkTask
 from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel
-from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.accounting import tightest_epsilon
 
 
 def digests_of(results: Mapping[str, StageResult]) -> dict[str, str]:
@@ -59,10 +60,11 @@ def reserved(agreement: FederationAgreement) -> tuple[str, ...]:
 
 def _secure_settings(agreement: FederationAgreement) -> dict[str, Any]:
     """Of a secure sum: against whom, and by how much a mean is off for being rounded at most."""
-    protocol = agreement.protocol
+    stage = agreement.plan.stages[0]
+    summed = stage.protocol
+    protocol = summed if isinstance(summed, SecureSum) else agreement.protocol
     if agreement.secure is None or not isinstance(protocol, SecureSum):
         return {}
-    stage = agreement.plan.stages[0]
     asked, largest = stage.clients_per_round, stage.largest_change
     stated = {
         **agreement.secure.stated,
@@ -109,6 +111,11 @@ _NO_NOISE: Final = (
     "that it sends different arrays are in no sum together, but who is in one is its choice: each "
     "keeps what it was shown, signed, which proves that afterwards"
 )
+_IN_SHARES: Final = (
+    "what rests on the secure sum: a single update carries a share of the noise only. Who is in a "
+    "sum is the server's choice, among those who were shown the same: at least as many as have to "
+    "survive"
+)
 
 
 def statement_of(
@@ -118,7 +125,7 @@ def statement_of(
     figures = made.readings
     delta = figures.published.delta
     spent = charged(rows)
-    reading = {event: PrivacyLoss().compose(event).epsilon(delta) for event in set(spent.values())}
+    reading = {event: tightest_epsilon(event, delta) for event in set(spent.values())}
     return {
         "readings": {
             "joint": vars(figures.joint),
@@ -135,9 +142,16 @@ def statement_of(
             "rows listed as held out, which the model is calibrated and judged by, and reference "
             "rows: they are public",
             "whether a client took part in a round",
-            *((_NO_NOISE,) if agreement.secure is not None else ()),
+            *_of_secure_sum(agreement),
             *reserved(agreement),
             *made.promised.notes,
         ],
         "seen_by": dict(SEEN if agreement.secure is None else SEEN_IN_SECRET),
     }
+
+
+def _of_secure_sum(agreement: FederationAgreement) -> tuple[str, ...]:
+    if agreement.secure is None:
+        return ()
+    alone = Adversary.SERVER_SEEING_UPDATES in agreement.plan.guarantee().against
+    return (_NO_NOISE if alone else _IN_SHARES,)

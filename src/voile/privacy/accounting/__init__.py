@@ -2,10 +2,16 @@
 
 - read what a list of events amounts to: `Basic`, `ZeroConcentrated`, `PrivacyLoss`
 - allow spending that depends on earlier answers: `ZeroConcentratedFilter`
-- fix everything beforehand and pay the least: `Plan`
+- fix everything beforehand and pay the least: `Plan` (`tightest_epsilon`)
 """
 
-from voile.privacy.accounting.accountants import Basic, Plan, PrivacyLoss, ZeroConcentrated
+from voile.privacy.accounting.accountants import (
+    Basic,
+    Plan,
+    PrivacyLoss,
+    ZeroConcentrated,
+    tightest_epsilon,
+)
 from voile.privacy.accounting.filters import ZeroConcentratedFilter
 
 __all__ = [
@@ -14,4 +20,5 @@ __all__ = [
     "PrivacyLoss",
     "ZeroConcentrated",
     "ZeroConcentratedFilter",
+    "tightest_epsilon",
 ]
