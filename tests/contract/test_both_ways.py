@@ -52,11 +52,11 @@ from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
 from voile.app.commands.train import Train
 from voile.app.commands.workspace import CheckSchema, ProposeSchema, RunDemo, ShowSchema, Start
-from voile.app.demo import Demo, NetworkComparison
+from voile.app.demo import Demo, JudgedModel
 from voile.assess.assessment import AssessedClaim, Verdict
 from voile.cli import commands as door
 from voile.core.errors import VerificationFailed
-from voile.pipelines.private_explainer.plan import StageSpending
+from voile.core.guarantee import Adversary, Guarantee, Protected
 
 __all__ = ["prepared"]
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -550,9 +550,19 @@ def _refuted(trials: Sequence[Any], **_: object) -> tuple[AssessedClaim, ...]:
 
 def _demo(output: Path, *, rows_per_hospital: int, **_: object) -> Demo:
     output.mkdir()
-    figure, spent = NetworkComparison(0.0, 0.0), StageSpending(1.0, 1e-5)
+    judged = {"private statistics": JudgedModel(0.5, 0.7, None)}
+    row, public = Protected("row", "blank one", "demo"), (Adversary.PUBLIC,)  # type: ignore[arg-type]
+    promised = Guarantee(
+        epsilon=1.0,
+        delta=1e-5,
+        protected=row,
+        against=public,
+        computational=False,
+        mechanism="noise",
+        composition="one release",
+    )
     return Demo(
-        *(output, output / "report.html", figure, figure, figure, spent, spent, 0),
+        *(output, output / "report.html", judged, promised, 0),
         *({"city": rows_per_hospital}, output / "e", output / "p", output / "r"),
     )
 

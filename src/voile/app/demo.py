@@ -1,9 +1,9 @@
 """`voile demo`: the main job on invented hospitals whose truth is known.
 
-Eight hospitals train a model of readmission and a surrogate together, with differential privacy for
-each patient; nothing but private arrays leaves a hospital. Then one patient's explanation is made,
-recorded and checked. Because the data are invented, the same is trained once more without privacy,
-and both are compared with the truth: such twins go into a folder that is never published.
+Eight hospitals train a model of readmission together, from sums that nobody sees but as a whole,
+with differential privacy for each patient. Then one patient's explanation is made, recorded and
+checked. Because the data are invented, the result is compared with the truth, and with a network
+that is trained at the same price: such figures go into a folder that is never published.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from voile.app.artefact import Artefact
 from voile.app.calls import Context
 from voile.app.commands.workspace import RunDemo
 from voile.app.explain import ReleaseService
+from voile.app.explain.building import ClosedForm
 from voile.app.explain.files import RECEIPT, draw
 from voile.app.federate import (
     NOT_FOR_RELEASE,
@@ -36,6 +37,7 @@ from voile.app.federate import (
     party_key,
 )
 from voile.app.federate.files import NODES
+from voile.app.federate.kinds import STATISTICS
 from voile.app.federate.party import LOCK
 from voile.app.federate.run import ARTEFACT, CHECKPOINTS
 from voile.app.federate.status import STATUS as RUN_STATUS
@@ -43,15 +45,14 @@ from voile.app.output_check import files_of
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.report import check_log, write_report
 from voile.attribution import ExactShapley
-from voile.attribution.fastshap import exact_values
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, VerificationFailed
-from voile.core.guarantee import Protected, Relation
+from voile.core.guarantee import Guarantee, Protected, Relation
 from voile.core.one_thread import one_thread
 from voile.core.randomness import Seeded
 from voile.core.schema import Rows
-from voile.datasets import ClinicFederation, clinic_federation
-from voile.evaluation import cosine_similarity
+from voile.datasets import ClinicFederation, Dataset, clinic_federation
+from voile.evaluation import cosine_similarity, judge_classes
 from voile.federation import (
     Client,
     Node,
@@ -62,42 +63,48 @@ from voile.federation import (
     Threads,
     Unprotected,
 )
-from voile.federation.pipeline import name_arrays
+from voile.federation.secure_aggregation import HonestButCurious
 from voile.federation.stored_text import file_stem
 from voile.models import Box, Model, wrap
 from voile.pipelines.network_task import CLIPPED_UNIT
-from voile.pipelines.objectives import BLACK_BOX, SURROGATE, Imitate
-from voile.pipelines.private_explainer import PrivateExplainer
-from voile.pipelines.private_explainer.plan import PipelinePlan, StageSpending
+from voile.pipelines.objectives import BLACK_BOX
+from voile.pipelines.private_explainer.plan import PipelinePlan
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.records.audit_log import verify_receipt
 from voile.records.vault import WORKSPACE, Place, open_vault
 from voile.release import PostProcessed
-from voile.training import TrainingPlan, with_arrays
+from voile.release.contract import ExplainerName
 
 NAME: Final = "clinic demo v1"
 EPSILON: Final = 2.0
 DELTA: Final = 1e-5
+NETWORK: Final = "private explainer"
+COLLUDERS: Final = 1
 MARKER: Final = "voile-demo.txt"
 PATIENTS: Final = "patients.csv"
+COMPARISON: Final = "comparison.json"
 _EXPLANATION: Final = "explanation.voile"
 _PICTURE: Final = "explanation.png"
 _ONE_PATIENT: Final = (_EXPLANATION, _PICTURE, str(Path(_EXPLANATION).with_suffix(RECEIPT)))
 _FOLDERS: Final = (ARTEFACT, CHECKPOINTS, NODES, NOT_FOR_RELEASE)
 _MARKED: Final = b"Made by `voile demo`, which replaces what it wrote here and keeps the rest.\n"
 _REFERENCE_ROWS: Final = 50
-_JUDGED_ROWS: Final = 40
-_STABILITY_RUNS: Final = 3
+_EXPLAINED_ROWS: Final = 20
 _ELSEWHERE: Final = 2026
 """Seed of patients who were in none of the eight hospitals. It makes data, never noise."""
 
 
 @dataclass(frozen=True)
-class NetworkComparison:
-    """A private figure beside that of its twin without privacy."""
+class JudgedModel:
+    """How good probabilities are, on patients of no hospital.
 
-    private: float
-    twin: float
+    Args:
+        cosine: of its explanations to those of the true risk; None where it has none.
+    """
+
+    auc: float
+    log_loss: float
+    cosine: float | None
 
 
 @dataclass(frozen=True)
@@ -105,22 +112,17 @@ class Demo:
     """What the demo made, and where it lies.
 
     Args:
-        accuracy: on patients of no hospital.
-        truth: cosine of the black box's interventional values to those of the true risk.
-        surrogate: cosine of the surrogate's values to those of one without privacy; the twin is
-            another one without privacy, so its figure is what can be reached at all.
-        joint, basic: what was spent, by composition of the noise and by adding up.
+        judged: the private model, beside a network at the same price, always stating the label
+            rate, and the true risk; by name.
+        guarantee: of everything that left a hospital.
         records: in all logs, each of which was checked.
         explanation, picture, receipt: of one patient.
     """
 
     folder: Path
     report: Path
-    accuracy: NetworkComparison
-    truth: NetworkComparison
-    surrogate: NetworkComparison
-    joint: StageSpending
-    basic: StageSpending
+    judged: dict[str, JudgedModel]
+    guarantee: Guarantee
     records: int
     clients: dict[str, int]
     explanation: Path
@@ -132,7 +134,6 @@ def run(
     output: Path,
     *,
     rows_per_hospital: int = 5_000,
-    distillation_steps: int = 500,
     rounds_seen: Progress | None = None,
     steps_seen: Callable[[int, int], None] | None = None,
     say: Say = lambda _: None,
@@ -141,26 +142,19 @@ def run(
     _clear(output)
     clinic = clinic_federation(rows_per_hospital, reference_rows=_REFERENCE_ROWS)
     elsewhere = clinic_federation(500, seed=_ELSEWHERE).together()
-    job = _job(clinic, TableRecords.from_dataset(elsewhere), output, distillation_steps)
+    job = _job(clinic, TableRecords.from_dataset(elsewhere), output)
     done = federate(job, rounds_seen=rounds_seen, steps_seen=steps_seen, say=say)
-    judged = elsewhere.rows[:: len(elsewhere) // _JUDGED_ROWS][:_JUDGED_ROWS]
-    say("the same without privacy, to compare with: possible because these data are invented")
-    plan = job.agreement.plan
-    assert isinstance(plan, PipelinePlan)
-    figures = _judge(job, clinic, PrivateExplainer(plan, done.results), judged)
+    say("a network at the same price, to compare with: possible because these data are invented")
+    judged = _judge(job, clinic, done.artefact, elsewhere)
     say("one patient's explanation, on record, with a receipt")
-    explanation, picture, receipt = _one_patient(done.artefact, output, judged)
+    explanation, picture, receipt = _one_patient(done.artefact, output, elsewhere.rows)
     records = _check_logs(done.artefact)
-    _write_twins(output, figures)
-    readings = plan.figures
+    _write_comparison(output, judged)
     return Demo(
         folder=output,
         report=write_report(done.artefact),
-        accuracy=figures["accuracy"],
-        truth=figures["truth"],
-        surrogate=figures["surrogate"],
-        joint=readings.joint,
-        basic=readings.published,
+        judged=judged,
+        guarantee=done.artefact.guarantees[0],
         records=records,
         clients={name: len(data) for name, data in clinic.hospitals.items()},
         explanation=explanation,
@@ -181,7 +175,7 @@ def run_demo(command: RunDemo, context: Context) -> Demo:
         )
 
 
-def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path, steps: int) -> Job:
+def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path) -> Job:
     """Each hospital with a folder of its own; in real life it is on a machine of its own."""
     parties = tuple(
         Party(name, TableRecords.from_dataset(data), output / NODES / file_stem(name))
@@ -194,10 +188,12 @@ def _job(clinic: ClinicFederation, held_out: TableRecords, output: Path, steps: 
         epsilon=EPSILON,
         delta=DELTA,
         keys={each.name: party_key(each.folder, origin_of(NAME, each.name)) for each in parties},
+        pipeline=STATISTICS,
+        rounds=1,
+        secure=HonestButCurious(COLLUDERS),
+        server_key=party_key(output, origin_of(NAME, SERVER)),
     )
-    plan = TrainingPlan(steps=steps)
-    server = ServerSide(output, held_out, clinic.reference, plan, stability_runs=_STABILITY_RUNS)
-    return Job(agreement, server, parties)
+    return Job(agreement, ServerSide(output, held_out), parties)
 
 
 def _clear(output: Path) -> None:
@@ -231,22 +227,30 @@ def _remove(path: Path) -> None:
 
 
 def _judge(
-    job: Job, clinic: ClinicFederation, trained: PrivateExplainer, rows: Rows
-) -> dict[str, NetworkComparison]:
-    truth = _interventional(wrap(clinic.risk, outputs=Box(0, 1)), clinic, rows)
-    plan = trained.plan.twin()
-    box = _twin_box(job, plan)
-    accuracy = NetworkComparison(
-        trained.results[BLACK_BOX].figures[-1]["accuracy"], _accuracy(box, job)
-    )
-    agreement = NetworkComparison(
-        _cosine(_interventional(trained.black_box, clinic, rows), truth),
-        _cosine(_interventional(box, clinic, rows), truth),
-    )
-    first, second = (_twin_surrogate(job, plan, trained, rows, seed) for seed in (0, 1))
-    mine = exact_values(trained.surrogate, rows).values[:, :, -1]
-    surrogate = NetworkComparison(_cosine(mine, first), _cosine(second, first))
-    return {"accuracy": accuracy, "truth": agreement, "surrogate": surrogate}
+    job: Job, clinic: ClinicFederation, artefact: Artefact, elsewhere: Dataset
+) -> dict[str, JudgedModel]:
+    """On patients of no hospital; explanations over public reference rows, all in one game."""
+    chosen = elsewhere.rows[:: len(elsewhere) // _EXPLAINED_ROWS][:_EXPLAINED_ROWS]
+    risk = wrap(clinic.risk, outputs=Box(0, 1))
+    truth = _interventional(risk, clinic, chosen)
+
+    def judged(model: Model) -> JudgedModel:
+        said = np.asarray(model.predict(elsewhere.rows), dtype=np.float64)[:, -1]
+        return _judged(said, elsewhere, _cosine(_interventional(model, clinic, chosen), truth))
+
+    rate = float(np.mean(elsewhere.labels))
+    return {
+        f"private statistics (ε = {EPSILON:g})": judged(artefact.model),
+        f"a network by DP-SGD (ε = {EPSILON:g})": judged(_network(job, clinic)),
+        "always the label rate": _judged(np.full(len(elsewhere), rate), elsewhere, None),
+        "the true risk": judged(risk),
+    }
+
+
+def _judged(said: NDArray[np.float64], elsewhere: Dataset, cosine: float | None) -> JudgedModel:
+    found = judge_classes(np.column_stack([1 - said, said]), elsewhere.labels)
+    assert found.auc is not None
+    return JudgedModel(found.auc.figure, found.log_loss.figure, cosine)
 
 
 def _interventional(model: Model, clinic: ClinicFederation, rows: Rows) -> NDArray[np.float64]:
@@ -258,49 +262,30 @@ def _cosine(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     return float(np.mean(cosine_similarity(first, second)))
 
 
-def _accuracy(model: Model, job: Job) -> float:
-    held_out = job.server.held_out
-    return float(np.mean(model.predict(held_out.rows).argmax(axis=1) == held_out.labels))
-
-
-def _stage(job: Job, plan: PipelinePlan, stage: str, seed: int, given: dict[str, Any]) -> Any:
-    """One stage without noise, and without books: for data nobody protects."""
-    seeded = replace(plan, seed=seed)
+def _network(job: Job, clinic: ClinicFederation) -> NetworkModel:
+    """The network of FastSHAP++ with all of its noise, without books: its data are invented."""
+    terms = {"pipeline": NETWORK, "rounds": 10, "secure": None, "server_key": None}
+    plan = replace(job.agreement, **terms).plan  # type: ignore[arg-type]
+    assert isinstance(plan, PipelinePlan)
     clients = [
-        Client(
-            each.name, len(each.records), each.records, seeded.tasks, NoGuard(), SeededSources(seed)
-        )
+        Client(each.name, len(each.records), each.records, plan.tasks, NoGuard(), SeededSources(0))
         for each in job.parties
     ]
-    transport = Threads([Node(client) for client in clients], at_once=2)
-    rounds = Rounds(transport, plan.facts.sizes, source=Seeded(seed))
-    chosen = next(each for each in seeded.stages if each.name == stage)
+    rounds = Rounds(
+        Threads([Node(client) for client in clients], at_once=2), plan.facts.sizes, source=Seeded(0)
+    )
+    stage = next(each for each in plan.stages if each.name == BLACK_BOX)
     held_out = Unprotected(job.server.held_out, "invented")
-    return rounds.run(chosen, seeded.start(stage), given=given, unprotected=held_out).arrays
-
-
-def _twin_box(job: Job, plan: PipelinePlan) -> NetworkModel:
-    arrays = _stage(job, plan, BLACK_BOX, 0, {})
+    arrays = rounds.run(stage, plan.start(BLACK_BOX), given={}, unprotected=held_out).arrays
     objective: Any = plan.objectives[BLACK_BOX]
-    return NetworkModel.from_arrays(job.agreement.schema, objective.output_head, arrays)
+    return NetworkModel.from_arrays(clinic.schema, objective.output_head, arrays)
 
 
-def _twin_surrogate(
-    job: Job, plan: PipelinePlan, trained: PrivateExplainer, rows: Rows, seed: int
-) -> NDArray[np.float64]:
-    """Values of a surrogate without privacy, of the same private black box."""
-    given = name_arrays(BLACK_BOX, trained.results[BLACK_BOX].arrays)
-    arrays = _stage(job, plan, SURROGATE, seed, given)
-    lesson = plan.objectives[SURROGATE]
-    assert isinstance(lesson, Imitate)
-    return exact_values(lesson.surrogate(with_arrays(arrays)), rows).values[:, :, -1]
-
-
-def _write_twins(output: Path, figures: dict[str, NetworkComparison]) -> None:
+def _write_comparison(output: Path, judged: dict[str, JudgedModel]) -> None:
     folder = output / NOT_FOR_RELEASE
     folder.mkdir(exist_ok=True)
-    content = {name: asdict(figure) for name, figure in figures.items()}
-    replace_file(folder / "twins.json", (json.dumps(content, indent=2) + "\n").encode())
+    content = {name: asdict(each) for name, each in judged.items()}
+    replace_file(folder / COMPARISON, (json.dumps(content, indent=2) + "\n").encode())
 
 
 # --- one patient ----------------------------------------------------------------------------------
@@ -308,11 +293,11 @@ def _write_twins(output: Path, figures: dict[str, NetworkComparison]) -> None:
 
 def _one_patient(artefact: Artefact, output: Path, rows: Rows) -> tuple[Path, Path, Path]:
     """The patient with the highest risk, explained from the artefact alone, as anybody could."""
-    model = artefact.model.only(artefact.model.output_names[-1])  # type: ignore[index]
-    patient = rows[[int(model.predict(rows)[:, 0].argmax())]]
-    explainer = ExactShapley(model, artefact.reference, schema=artefact.schema)
-    name = "interventional Shapley values"
-    release = PostProcessed(explainer, [artefact.origin], model.digest, name)
+    model = artefact.additive
+    assert model is not None
+    patient = rows[[int(model.predict(rows)[:, -1].argmax())]]
+    name = ExplainerName("Shapley values of log-odds over the released background", "closed-form")
+    release = PostProcessed(ClosedForm(model), [artefact.origin], model.digest, name)
     write_example(artefact.schema, patient, output / PATIENTS)
     with open_vault(output, origin_of(artefact.name, SERVER), signing=None) as vault:
         service = ReleaseService(vault)

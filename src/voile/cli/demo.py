@@ -35,27 +35,21 @@ def _rounds() -> Callable[[Any], None]:
 
 
 def _facts(result: Demo) -> dict[str, Any]:
-    return {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in asdict(result).items()
-    }
+    found = asdict(result) | {"guarantee": result.guarantee.to_dict()}
+    return {name: str(each) if isinstance(each, Path) else each for name, each in found.items()}
 
 
 def _print_result(result: Demo) -> None:
-    from voile.views.text import rounded_up
-
-    out = console()
-    rows = sum(result.clients.values())
-    joint, basic = rounded_up(result.joint.epsilon), rounded_up(result.basic.epsilon)
-    out.print(
-        f"\n{len(result.clients)} hospitals, {rows:,} patients; each patient is protected with "
-        f"ε = {joint}, δ = {result.joint.delta:g}, jointly for everything that left a hospital "
-        f"(adding up the stages would say ε = {basic}).",
-        soft_wrap=True,
-    )
     from voile.views.tables import demo_table
 
+    out, promised = console(), result.guarantee
+    out.print()
     out.print(demo_table(result))
+    out.print(
+        f"patients  {sum(result.clients.values()):,} of {len(result.clients)} hospitals; each is "
+        f"protected by {promised}",
+        soft_wrap=True,
+    )
     out.print(
         f"logs      {result.records} records of {len(result.clients) + 1} parties, "
         "signed and verified offline"

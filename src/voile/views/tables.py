@@ -86,17 +86,14 @@ def folded_table(*headings: str) -> Table:
 
 
 def demo_table(result: Demo) -> Table:
-    """What was measured, with and without privacy."""
+    """How good the private model is, beside others, where the truth is known."""
     table = Table()
-    for heading in ("measured on patients of no hospital", "private", "without privacy"):
-        table.add_column(heading, justify="left" if heading[0] == "m" else "right")
-    lines = [
-        ("accuracy", result.accuracy),
-        ("black box: cosine to the truth (interventional values)", result.truth),
-        ("surrogate: cosine to one without privacy (its own game)", result.surrogate),
-    ]
-    for name, figure in lines:
-        table.add_row(name, f"{figure.private:.3f}", f"{figure.twin:.3f}")
+    table.add_column("on patients of no hospital", overflow="fold")
+    for heading in ("AUC", "log-loss", "explanations: cosine to the truth"):
+        table.add_column(heading, justify="right")
+    for name, each in result.judged.items():
+        cosine = "" if each.cosine is None else f"{each.cosine:.3f}"
+        table.add_row(name, f"{each.auc:.3f}", f"{each.log_loss:.3f}", cosine)
     return table
 
 

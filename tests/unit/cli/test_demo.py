@@ -41,11 +41,12 @@ def shown(folder: Path) -> Ran:
 
 
 def test_the_result_is_for_people_and_progress_beside_it(shown: Ran, folder: Path) -> None:
-    assert "ε = 2, δ = 1e-05" in shown.stdout
-    assert "without privacy" in shown.stdout
+    assert "ε = 2, δ = 1e-5" in shown.stdout
+    assert shown.stdout.index("log-loss") < shown.stdout.index("patients")
+    assert "a network by DP-SGD" in shown.stdout
     assert "signed and verified offline" in shown.stdout
     assert str(folder / "artefact" / "report.html") in shown.stdout
-    assert "black box: round 10 of 10, 8 of 8 clients; ε = " in shown.stderr
+    assert "centred moments: round 1 of 1, 8 of 8 clients; ε = " in shown.stderr
     assert "round" not in shown.stdout
 
 

@@ -375,6 +375,7 @@ __all__ = [
     "DEFAULT",
     "GUIDED",
     "KINDS",
+    "STATISTICS",
     "FinishContext",
     "LogisticRegressionKind",
     "NetworkKind",

@@ -178,3 +178,104 @@ def _seconds(plan: StatisticsPlan) -> float:
     """Most of it is exact noise; two parties work at a time."""
     values = sum(plan.tasks[name].length for name in STAGES)
     return len(plan.facts.sizes) * (values / _VALUES_A_SECOND + 0.2)
+
+
+@dataclass(frozen=True)
+class StatisticsOptions:
+    """`[options]` of the pipeline "statistics".
+
+    Args:
+        noise: "shared", where parties add their parts of one noise, for which sums have to be
+            secret; "local", where each adds all of it. As is best, if None.
+    """
+
+    noise: str | None = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        return {"noise": self.noise}
+
+    @property
+    def shared(self) -> bool | None:
+        return None if self.noise is None else self.noise == "shared"
+
+
+class StatisticsFacts(NamedTuple):
+    """Public facts, and what was chosen."""
+
+    facts: FederationFacts
+    options: StatisticsOptions
+
+
+class StatisticsKind(TableKind):
+    """Three sums of whole numbers, from which an additive model is made for free."""
+
+    fixed_rounds: ClassVar[int | None] = 1
+
+    def options(self, stated: Mapping[str, Any], folder: Path) -> StatisticsOptions | None:  # noqa: ARG002
+        if not stated:
+            return None
+        if set(stated) != {"noise"} or stated["noise"] not in ("shared", "local"):
+            raise InvalidInput(
+                f'this pipeline has one option, noise = "shared" or "local"; found {dict(stated)}'
+            )
+        return StatisticsOptions(stated["noise"])
+
+    def open_rows(
+        self, schema: Schema, held_out: Sequence[Path], reference: Path | None
+    ) -> tuple[Any, Any, tuple[str, ...]]:
+        """Held-out rows, if there are some, are what it is judged on; it needs no others."""
+        if reference is not None:
+            raise InvalidInput("statistics bring a background of their own: leave reference out")
+        if not held_out:
+            return None, None, ()
+        rows, odd = open_tables(schema, held_out)
+        return rows, None, odd
+
+    def facts(self, levels: Mapping[str, float], **common: Any) -> StatisticsFacts:
+        options = common.pop("options", StatisticsOptions())
+        return StatisticsFacts(super().facts(levels, **common), options)
+
+    def plan(
+        self,
+        facts: StatisticsFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> StatisticsPlan:
+        if hidden is not None:
+            raise InvalidInput("statistics have no hidden layers; leave `hidden` out")
+        shared = facts.options.shared
+        return plan_statistics(facts.facts, epsilon=epsilon, delta=delta, shared=shared)
+
+    def preview(self, agreement: FederationAgreement, server: ServerSide) -> FederationPreview:  # noqa: ARG002
+        assert isinstance(agreement.plan, StatisticsPlan)
+        return preview_of_statistics(agreement.plan)
+
+    def prepared(self, plan: Any, held_out: Any) -> tuple[Pipeline, ServerRows]:
+        if held_out is None:
+            return plan, ServerRows()
+        return plan, ServerRows(*split_open_rows(held_out))
+
+    def finish(
+        self, plan: StatisticsPlan, results: Mapping[str, StageResult], context: FinishContext
+    ) -> PipelineOutput:
+        found = FederatedStatistics(plan, results)
+        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
+        alone = {
+            name: StageSpending(zcdp_to_epsilon(rho, plan.delta), plan.delta)
+            for name, rho in plan.rhos.items()
+        }
+        fitted, measured = context.rows
+        figures: dict[str, Any] = {}
+        if (charged := charged_figures(found.statistics)) is not None:
+            figures["charged_quality"] = charged
+        if measured is not None:
+            figures["quality"] = quality_figures(found.model, measured, fitted)
+        return PipelineOutput(
+            additive_files(found.model),
+            found.promise(),
+            BudgetReadings(alone, spent, spent),
+            figures,
+        )
