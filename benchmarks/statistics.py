@@ -132,7 +132,7 @@ def _rate(what: str, ours: float, least: float | None) -> Figure:
 
 
 def federation() -> Figure:
-    """All three rounds of 50 parties with about 100 rows each: everybody's work, and the server's."""
+    """All three rounds of 50 parties with about 100 rows each: the work of all of them."""
     data = clinic_federation(100 * PARTIES // 8, seed=SEED).together()
     parties = {
         f"party {place:02}": LabelledRecords.read(
