@@ -7,7 +7,7 @@ are `predictions` and `scores`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,14 +16,11 @@ from voile.core.schema import Categories, Feature
 from voile.models.additive.bins import FeatureBins, bin_slices
 from voile.models.additive.links import Number, TwoClasses
 
-if TYPE_CHECKING:
-    from voile.models.additive.model import AdditiveModel
-
 OPSET: Final = 17
 IR_VERSION: Final = 8
 
 
-def model_bytes(model: AdditiveModel) -> bytes:
+def model_bytes(model: Any) -> bytes:
     """The file content."""
     content: bytes = _Graph(model).built().SerializeToString()
     return content
@@ -32,7 +29,7 @@ def model_bytes(model: AdditiveModel) -> bytes:
 class _Graph:
     """Nodes and constants of one graph, in the order in which they are made."""
 
-    def __init__(self, model: AdditiveModel) -> None:
+    def __init__(self, model: Any) -> None:
         self.model = model
         self.onnx = optional("onnx", extra="explain")
         self.nodes: list[Any] = []
@@ -116,10 +113,10 @@ class _Graph:
         missing = self._node("IsNaN", [column])
         found = self._node("Where", [missing, default, column])
         listed = isinstance(domain, Categories)
-        if listed:
-            lower, upper = 0.0, len(domain.values) - 1.0  # type: ignore[attr-defined]
+        if isinstance(domain, Categories):
+            lower, upper = 0.0, len(domain.values) - 1.0
         else:
-            lower, upper = map(float, domain.declaration()["bounds"])
+            lower, upper = float(domain.lower), float(domain.upper)
         moved = (
             self._node("Round", [found]) if listed or feature.domain.kind == "integer" else found
         )
