@@ -42,8 +42,7 @@ _FEDERATION: Final = """\
 # change it, start again in another folder (voile init ... --name NAME --output FOLDER).
 name = {name}
 pipeline = {pipeline}  # {others};
-# "full private explainer", as FastSHAP++ was published; and where there are no tables to learn
-# from: "aggregate", "recommender", "images" (docs/federate.md)
+# without labels: "aggregate", "recommender", "images"
 schema = {schema}
 # secure = true  # the server learns sums of updates only, no single one{noise}
 server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum
