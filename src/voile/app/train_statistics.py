@@ -126,14 +126,15 @@ class StatisticsTraining:
         """What training would cost and be like, all releases together; nothing is charged."""
         found = self.service.preview(self.first, payer=self.command.account)
         budget, unit = self.budget, self.budget.target.unit
+        first = budget.tables_noise.sigma / unit
         last = budget.calibration_noise.sigma / (unit**2 if budget.target.is_number else 1)
         return replace(
             found,
             event=Composed(self.events),
             guarantees=(joint_guarantee(budget, **self._terms),),
             accuracy=(
-                f"noise of standard deviation {budget.tables_noise.sigma / unit:.3g} on counts of the "
-                f"fine tables, about {self._expected_moments_noise:.3g} on sums of the moments "
+                f"noise of standard deviation {first:.3g} on counts of the fine "
+                f"tables, about {self._expected_moments_noise:.3g} on sums of the moments "
                 f"and {last:.3g} on {'sums' if budget.target.is_number else 'counts'} of the "
                 "calibration table"
             ),
