@@ -6,6 +6,8 @@
                              trained one); inside, its last layer as it was trained
     model.safetensors        the private model where it is no network; its tag says what it is
     curves.json              of an additive model, the same for people
+    image_model.safetensors  a classifier of images, and images.toml, what these look like
+    importance.voile         what matters to somebody's model over the rows of all parties
     surrogate.safetensors    the private surrogate
     explainer.safetensors    the distilled explainer with its surrogate
     explainer.onnx           the same for programs that know nothing of voile
@@ -53,6 +55,7 @@ from voile.attribution.fastshap import export_onnx, load_explainer, load_surroga
 from voile.core import array_file
 from voile.core.atomic_file import check_output, check_output_folder, replace_file
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
+from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import damaged
 from voile.core.optional import optional
@@ -65,6 +68,8 @@ from voile.federation.stored_text import write_arrays
 from voile.models import Outputs, WrappedModel
 from voile.models.additive import AdditiveModel
 from voile.pipelines.calibration import Calibration, last_layer
+from voile.pipelines.image_classifier import ImageModel
+from voile.pipelines.images import ImageSchema
 from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
@@ -81,12 +86,17 @@ HISTORY: Final = "history.parquet"
 REPORT: Final = "report.html"
 MODEL: Final = "model.safetensors"
 CURVES: Final = "curves.json"
+IMPORTANCE: Final = "importance.voile"
+IMAGES: Final = "images.toml"
+IMAGE_MODEL: Final = "image_model.safetensors"
 _ALWAYS: Final = frozenset({GUARANTEES, FIGURES, HISTORY})
 _OF_A_TABLE: Final = frozenset({SCHEMA, REFERENCE})
 _PARTS: Final = {
     BLACK_BOX: _OF_A_TABLE | {BLACK_BOX},
     SURROGATE: _OF_A_TABLE | {SURROGATE, EXPLAINER, EXPLAINER_ONNX},
     MODEL: frozenset({SCHEMA, MODEL, CURVES}),
+    IMPORTANCE: frozenset({SCHEMA, IMPORTANCE}),
+    IMAGE_MODEL: frozenset({IMAGES, IMAGE_MODEL}),
 }
 """By one file of the format, all that are there together with it."""
 _OPTIONAL: Final = frozenset[str]().union(*_PARTS.values())
@@ -137,6 +147,16 @@ def additive_files(model: AdditiveModel) -> Files:
         MODEL: model.save,
         CURVES: lambda path: replace_file(path, model.to_json().encode()),
     }
+
+
+def importance_files(schema: Schema, importance: Explanation) -> Files:
+    """What matters to a model, with its guarantee; the model itself is elsewhere."""
+    return {SCHEMA: partial(_write_schema, schema), IMPORTANCE: importance.save}
+
+
+def image_files(model: ImageModel) -> Files:
+    """A classifier of images, and what they look like."""
+    return {IMAGES: partial(_write_schema, model.schema), IMAGE_MODEL: model.save}
 
 
 def check_place(folder: Path) -> None:
@@ -227,6 +247,10 @@ class Artefact:
         if BLACK_BOX not in self.files:
             if self.has_model:
                 raise Refused("this artefact holds no network, but a model of another kind")
+            if IMAGE_MODEL in self.files:
+                raise Refused("this artefact classifies images: use `image_model` in Python")
+            if IMPORTANCE in self.files:
+                raise Refused("this artefact holds what matters to a model, and not the model")
             raise Refused(
                 "this artefact explains an external model; it holds the surrogate, not the model"
             )
@@ -255,6 +279,18 @@ class Artefact:
     def additive(self) -> AdditiveModel | None:
         """The model, where a closed formula explains it over a background of its own."""
         return AdditiveModel.load(self._home / MODEL) if MODEL in self.files else None
+
+    @cached_property
+    def importance(self) -> Explanation | None:
+        """What matters to a model that is elsewhere, over the rows of all parties."""
+        return Explanation.load(self._home / IMPORTANCE) if IMPORTANCE in self.files else None
+
+    @cached_property
+    def image_model(self) -> ImageModel | None:
+        """The private classifier, where records are images."""
+        if IMAGE_MODEL not in self.files:
+            return None
+        return ImageModel.load(self._home / IMAGE_MODEL, ImageSchema.load(self._home / IMAGES))
 
     @cached_property
     def model(self) -> WrappedModel:
@@ -403,7 +439,7 @@ def _as_trained(trained: Arrays, calibration: Calibration) -> dict[str, Any]:
     return {_CALIBRATION: calibration.plain, _TRAINED: layer}
 
 
-def _write_schema(schema: Schema, path: Path) -> None:
+def _write_schema(schema: Schema | ImageSchema, path: Path) -> None:
     replace_file(path, schema.dumps().encode())
 
 

@@ -188,8 +188,17 @@ class ExplanationJob:
         """
         key = rows if self.spec.protect is RowPart.POPULATION else 0
         if key not in self._built:
+            self._check_paid(service)
             self._built[key] = build_release(self.inputs(None), self._account(service), rows)
         return self._built[key]
+
+    def _check_paid(self, service: ReleaseService) -> None:
+        """A trained model's word is compared with the ledger that paid, unless somebody else says
+        where it comes from."""
+        from voile.app.trained_model import TrainedModel, check_paid
+
+        if isinstance(self.artefact, TrainedModel) and self.spec.model_origin is None:
+            check_paid(service.vault, self.artefact)
 
     def preview(
         self, service: ReleaseService, rows: RowsToExplain | int, *, caller: str, fresh: bool

@@ -1,4 +1,4 @@
-"""How good a trained model is: by the calibration table that was charged, or on open rows.
+"""How good a trained model is: by the third release that was charged, or on open rows.
 
 The calibration table counts rows of each class by the score that the model gives them. Log-loss
 and AUC follow from it at no further cost. They are rough: all rows of a score bin count as if they
@@ -7,6 +7,7 @@ had its middle score, and one figure of the model, its slope, was fitted to the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -17,14 +18,19 @@ from numpy.typing import NDArray
 
 from voile.evaluation import PredictionQuality
 from voile.release.statistics import PrivateStatistics
+from voile.release.statistics.by_target import BeforeCalibration, solved_model
 from voile.release.statistics.calibrating import fitted_slope
 from voile.release.statistics.first_model import FirstModel
 from voile.release.statistics.merging import MergedTables
+from voile.release.statistics.number_target import NumberFit, NumberModel
+from voile.release.statistics.several_classes import ClassesFit, ClassesModel
 from voile.release.statistics.solving import Estimates
 
 LOG_LOSS: Final = "log-loss"
 AUC: Final = "AUC"
 GAIN: Final = "log-loss gained over the label rate"
+ACCURACY: Final = "accuracy"
+ROOT_ERROR: Final = "root of the mean squared error"
 _WIDTH: Final = 1.959964
 Table = NDArray[np.float64]
 """Shape (score bins, 2): one figure for each bin and class."""
@@ -72,6 +78,23 @@ class CalibrationFigures:
         return max(float(self.counts.sum()), self.rows / 2)
 
     @property
+    def unread(self) -> str:
+        """What to say if most rows were not counted, or those of one class; else nothing."""
+        classes = self.counts.sum(axis=0)
+        noise = _WIDTH * self.deviation * math.sqrt(len(self.counts))
+        if classes.sum() + math.sqrt(2) * noise < self.rows / 2:
+            return (
+                f"only about {max(0, round(classes.sum())):,} of {self.rows:,} rows have a label "
+                "and features that can be read; check them with `voile schema check`"
+            )
+        if classes.min() < noise < self.rows / 20:
+            return (
+                "one of both classes has so few rows that they cannot be told from none; check "
+                "the labels with `voile schema check`"
+            )
+        return ""
+
+    @property
     def log_loss(self) -> PredictionQuality:
         return self._mean(_losses(self.chances), _losses(self._constant))
 
@@ -112,7 +135,7 @@ class CalibrationFigures:
 def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
     """What the charged table says, as plain values."""
     auc, gain, loss = figures.auc, figures.gain, figures.log_loss
-    alarms = []
+    alarms = [figures.unread] if figures.unread else []
     if gain.low <= 0 and auc.low <= auc.baseline:
         alarms.append(
             "it cannot be told from always stating the label rate, by log-loss or AUC of the "
@@ -132,16 +155,86 @@ def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
         "measured_on": "the charged calibration table",
         "label_rate": figures.rate,
         "figures": {LOG_LOSS: asdict(loss), AUC: asdict(auc), GAIN: asdict(gain)},
+        "unread": figures.unread,
         "alarms": alarms,
     }
+
+
+def released_quality(statistics: PrivateStatistics) -> dict[str, Any]:
+    """What the third release says about the model, as plain values; nothing more is charged."""
+    if statistics.budget.target.is_number:
+        return _number_quality(statistics)
+    if statistics.budget.target.parts == 1:
+        return charged_quality(CalibrationFigures.from_releases(statistics))
+    return _classes_quality(statistics)
+
+
+def _classes_quality(statistics: PrivateStatistics) -> dict[str, Any]:
+    """Of several classes: the table counts rows by confidence and by the rank of their class."""
+    first, table = _first_of(statistics), statistics.calibration.blocks[0].astype(np.float64)
+    assert isinstance(first, ClassesModel)
+    fit = ClassesFit(first, statistics.calibration.blocks[0])
+    rates, budget = first.rates, statistics.budget
+    total = max(float(table.sum()), budget.rows / 2)
+    variance = fit.deviation**2 + np.maximum(table, 0)
+
+    def mean(values: Table, baseline: float) -> PredictionQuality:
+        figure = float((table * values).sum()) / total
+        width = _WIDTH * float(np.sqrt(((values - figure) ** 2 * variance).sum())) / total
+        return PredictionQuality(figure, figure - width, figure + width, baseline)
+
+    loss = mean(fit.losses(fit.slope), -float(rates @ np.log(rates)))
+    is_first = np.zeros_like(table)
+    is_first[:, 0] = 1
+    accuracy = mean(is_first, float(rates.max()))
+    alarms = []
+    if loss.high >= loss.baseline:
+        alarms.append(
+            "its probabilities are not shown to be better than the rates of the classes (log-loss "
+            f"{loss.figure:.3f}; always stating the rates has {loss.baseline:.3f})"
+        )
+    return {
+        "measured_on": "the charged calibration table",
+        "label_rates": rates.tolist(),
+        "figures": {LOG_LOSS: asdict(loss), ACCURACY: asdict(accuracy)},
+        "unread": "",
+        "alarms": alarms,
+    }
+
+
+def _number_quality(statistics: PrivateStatistics) -> dict[str, Any]:
+    """Of a number: squares and products with the prediction were charged."""
+    first = _first_of(statistics)
+    assert isinstance(first, NumberModel)
+    fit = NumberFit(first, statistics.calibration.blocks[0])
+    error, low, high = fit.squared_error
+    half, whole = first.target.half_width, first.residual
+    found = PredictionQuality(
+        *(half * math.sqrt(max(each, 0.0)) for each in (error, low, high, whole))
+    )
+    useless = "its error cannot be told from that of always stating the mean"
+    return {
+        "measured_on": "the charged sums of squares",
+        "label_mean": first.target.middle + half * first.intercept,
+        "figures": {ROOT_ERROR: asdict(found)},
+        "unread": "",
+        "alarms": [useless] if high >= whole else [],
+    }
+
+
+def _first_of(statistics: PrivateStatistics) -> BeforeCalibration:
+    merged = MergedTables(statistics.budget, statistics.tables.blocks)
+    return solved_model(Estimates(merged, statistics.moments.blocks))
 
 
 def joint_quality(
     charged: Mapping[str, Any], open_rows: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Both, and the alarms of the one that is more exact."""
-    better = charged if open_rows is None else open_rows
-    return {"charged": charged, "held_out": open_rows, "alarms": list(better["alarms"])}
+    """Both, and the alarms of the one that is more exact. What was not read is said in any case."""
+    alarms = list(charged["alarms"])
+    if open_rows is not None:
+        alarms = [*filter(None, [charged["unread"]]), *open_rows["alarms"]]
+    return {"charged": charged, "held_out": open_rows, "alarms": alarms}
 
 
 def _losses(chances: NDArray[np.float64]) -> Table:

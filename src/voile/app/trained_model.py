@@ -5,9 +5,11 @@
     curves.json             the same for people: each feature, bin, score, error and share of rows
     guarantees.json         what is promised about the rows it was made from
     quality.json            how good it is, beside always stating the label rate
+    report.html             the report, if it was written
 
 The manifest is written last; until then one without anything but format and version says whose
-folder it is.
+folder it is. It is not signed: before anything is said on its ground, it is compared with the
+ledger that paid (`check_paid`).
 
 Compatibility promise: a model of version n is read by every later voile.
 """
@@ -15,15 +17,18 @@ Compatibility promise: a model of version n is read by every later voile.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from voile.app.artefact_manifest import OwnFolder, check_files, write_json
 from voile.app.assessment_file import ASSESSMENT
 from voile.core.atomic_file import replace_file
 from voile.core.choices import chosen
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_json
 from voile.core.schema import Schema
@@ -32,8 +37,20 @@ from voile.models import Outputs, WrappedModel
 from voile.models.additive import AdditiveModel
 from voile.models.wrapped import Forward, InspectedForward
 from voile.privacy.events import PrivacyEvent, from_dict, to_dict
+from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.ledger.event_text import event_for_log, event_text
+from voile.records.storage import Reader
+from voile.records.vault import Vault
 from voile.release import Origin, trained_privately
-from voile.release.statistics import PrivateStatistics, StatisticsBudget
+from voile.release.statistics import (
+    PrivateCalibrationTable,
+    PrivateFineTables,
+    PrivateMoments,
+    PrivateStatistics,
+    StatisticsBudget,
+    joint_guarantee,
+)
+from voile.release.statistics.rule import RULE
 
 STATISTICS: Final = "statistics"
 MANIFEST: Final = "model.json"
@@ -41,9 +58,25 @@ MODEL: Final = "model.safetensors"
 CURVES: Final = "curves.json"
 GUARANTEES: Final = "guarantees.json"
 QUALITY: Final = "quality.json"
+REPORT: Final = "report.html"
+_DIGITS: Final = 12
+"""Of a schema's digest, in what a record says about its subject."""
+_ROUNDING: Final = 1e-6
+_SECTIONS: Final = (each.name for each in fields(RULE) if each.name != "version")
+_RULE: Final = f"{RULE.version}/{RULE.digest(*_SECTIONS)}"
+_RELEASES: Final[tuple[type[Any], ...]] = (
+    PrivateFineTables,
+    PrivateMoments,
+    PrivateCalibrationTable,
+)
 _FILES: Final = (MODEL, CURVES, GUARANTEES, QUALITY)
 FOLDER: Final = OwnFolder(
-    "trained model", "voile train", MANIFEST, "voile model", 1, (MANIFEST, *_FILES, ASSESSMENT)
+    "trained model",
+    "voile train",
+    MANIFEST,
+    "voile model",
+    1,
+    (MANIFEST, *_FILES, ASSESSMENT, REPORT),
 )
 
 
@@ -84,7 +117,10 @@ class TrainedModel:
         charges: the ledger's names for what paid for it.
         events: what was charged, one event for each.
         quality: the content of `quality.json`; plain values.
+        rule: digest of the rule by which it follows from its releases.
     """
+
+    view: ClassVar[str] = "trained model"
 
     folder: Path
     additive: AdditiveModel
@@ -92,6 +128,7 @@ class TrainedModel:
     charges: tuple[str, ...]
     events: tuple[PrivacyEvent, ...] = field(repr=False)
     quality: Mapping[str, Any] = field(repr=False)
+    rule: str = field(repr=False)
     reference: ClassVar[None] = None
     """It has no rows: its background is the share of rows in each bin, inside of the model."""
     reference_invented: ClassVar = False
@@ -141,8 +178,9 @@ def save_trained_model(
     model, budget = statistics.model, statistics.budget
     events = tuple(part.event for part in parts if part.event is not None)
     charges = tuple(part.charge for part in parts if part.charge is not None)
-    # Findings about an earlier model say nothing about this one.
-    FOLDER.begin(folder, () if _charges_at(folder) == charges else (ASSESSMENT,))
+    # Findings and a report about another model say nothing about this one.
+    is_same = paid_for(folder) == (statistics.guarantee.protected.dataset, charges)
+    FOLDER.begin(folder, () if is_same else (ASSESSMENT, REPORT))
     model.save(folder / MODEL)
     replace_file(folder / CURVES, model.to_json().encode())
     promised = [guarantee.to_dict() for guarantee in model.guarantees]
@@ -150,23 +188,27 @@ def save_trained_model(
     write_json(folder / QUALITY, quality)
     content = {
         "model": STATISTICS,
+        "rule": _RULE,
         "budget": {
             "rows": budget.rows,
             "relation": str(budget.relation),
             "rho": budget.rho,
             "signal": budget.signal,
         },
+        "dataset": statistics.guarantee.protected.dataset,
         "charges": list(charges),
         "events": [to_dict(event) for event in events],
     }
     FOLDER.finish(folder, content, _FILES)
-    return TrainedModel(folder, model, budget, charges, events, quality)
+    return TrainedModel(folder, model, budget, charges, events, quality, _RULE)
 
 
-def _charges_at(folder: Path) -> tuple[str, ...] | None:
-    """What paid for the model that lies there, finished or not; None if there is none."""
+def paid_for(folder: Path) -> tuple[str, tuple[str, ...]] | None:
+    """The data set and the charges of the model that lies there; None if no finished one does."""
     found = read_json(folder / MANIFEST) if FOLDER.is_at(folder) else {}
-    return tuple(found["charges"]) if "charges" in found else None
+    if "charges" not in found or "dataset" not in found:
+        return None
+    return str(found["dataset"]), tuple(map(str, found["charges"]))
 
 
 def load_trained_model(folder: Path) -> TrainedModel:
@@ -180,7 +222,7 @@ def load_trained_model(folder: Path) -> TrainedModel:
         files = dict(head["files"])
         charges = tuple(map(str, head["charges"]))
         events = tuple(from_dict(each) for each in head["events"])
-        stated = dict(head["budget"])
+        stated, rule = dict(head["budget"]), str(head["rule"])
     check_files(folder, files, frozenset(_FILES), MANIFEST)
     model = AdditiveModel.load(folder / MODEL)
     with damaged(folder / MANIFEST):
@@ -193,4 +235,73 @@ def load_trained_model(folder: Path) -> TrainedModel:
         if len(model.guarantees) != 1 or not len(charges) == len(events) == 3:
             raise ValueError("expected one guarantee and three charges")
     quality = read_json(folder / QUALITY)
-    return TrainedModel(folder, model, budget, charges, events, quality)
+    return TrainedModel(folder, model, budget, charges, events, quality, rule)
+
+
+# --- compared with the ledger that paid -----------------------------------------------------------
+
+
+def check_paid(vault: Vault, trained: TrainedModel) -> None:
+    """`Refused` unless this ledger paid for this very model, on the terms that it states.
+
+    A folder is not signed, so nothing in it is believed (numbers are cited in the code):
+
+    1. its charges are on record, for the events that it states, by one account at one delta;
+    2. they were about its schema;
+    3. its guarantee is what follows from its budget, that account and that delta;
+    4. its scores are what follows from the stored answers.
+    """
+    try:
+        found = vault.storage.read_snapshot(lambda t: _follows(vault, t, trained))
+    except InvalidInput:  # no such charge, or no guarantee follows from what was charged
+        found = None
+    if found is not None and trained.rule == _RULE and _is_same_model(found, trained.additive):
+        return
+    why = "this ledger did not pay for this very model on the terms it states"
+    if trained.rule != _RULE:
+        why = "another version of voile made it, so it cannot be compared with this ledger"
+    raise Refused(
+        f"{trained.folder}: {why}, and its guarantee is not repeated. Name the database that "
+        "`voile train` charged (--database), or train again there (what was paid for is free). If "
+        "you trust whoever gave you the folder, say so: --model-origin "
+        f"{trained.folder / GUARANTEES}"
+    )
+
+
+def _follows(vault: Vault, t: Reader, trained: TrainedModel) -> AdditiveModel | None:
+    """The model that follows from what the ledger keeps under these charges."""
+    budget, payers, blocks = trained.budget, set(), []
+    if trained.events != budget.events:
+        return None
+    for charge, event, kind in zip(trained.charges, trained.events, _RELEASES, strict=True):
+        settled = vault.ledger.paid(t, charge)
+        record = decode_record(vault.log.record(t, settled.record))
+        charged = event_for_log(event_text(event))
+        if not isinstance(record, ReleaseRecord) or record.event != charged:
+            return None  # 1
+        name, _, shown = record.subject.rpartition(", model ")
+        if name != kind.name or len(shown) < _DIGITS or not budget.schema.digest.startswith(shown):
+            return None  # 2
+        payers.add((record.account, record.delta))
+        blocks.append(kind.stored_blocks(settled.answer))
+    if len(payers) != 1:
+        return None  # 1
+    ((name, delta),) = payers
+    protected = vault.ledger.account(t, name).protected
+    promise = joint_guarantee(budget, protected=protected, delta=delta)
+    if promise != trained.guarantee:
+        return None  # 3
+    tables, moments, calibration = (
+        kind.made(block, event=None) for kind, block in zip(_RELEASES, blocks, strict=True)
+    )
+    return PrivateStatistics(budget, tables, moments, calibration, promise).model  # 4
+
+
+def _is_same_model(one: AdditiveModel, other: AdditiveModel) -> bool:
+    """Up to rounding: another machine may add up in another order."""
+    if (one.schema, one.bins) != (other.schema, other.bins):
+        return False
+    return all(
+        np.allclose(getattr(one, name), getattr(other, name), rtol=_ROUNDING, atol=_ROUNDING)
+        for name in ("intercept", "scores", "masses", "covariance")
+    )

@@ -45,6 +45,8 @@ def _print(result: TrainedModelResult) -> None:
     out, told = console(), result.to_dict()
     for alarm in result.trained.alarms():
         out.print(f"do not use it as it is: {alarm}", soft_wrap=True, style="bold red")
+    if result.made_from:
+        out.print(result.made_from, soft_wrap=True, style="bold")
     out.print(quality_table(told["quality"]))
     old = [charge for charge in told["charges"] if charge not in result.new]
     lines = {
@@ -56,7 +58,8 @@ def _print(result: TrainedModelResult) -> None:
         "charged": ", ".join(result.new) or "nothing",
         "paid for before": ", ".join(old) or "nothing",
         "checkpoint": told["checkpoint"],
-        "next, try": f"voile explain {told['model']} ROWS.csv",
+        **({} if told["plot"] is None else {"curves": told["plot"]}),
+        "next, try": f"voile explain {told['model']} ROWS.csv; voile report {told['model']}",
     }
     for name, value in lines.items():
         out.print(f"{name}: {value}", soft_wrap=True)

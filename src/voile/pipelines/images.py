@@ -2,22 +2,27 @@
 
 `ImageRecords` are the records of an image task. `LearnImages` is its objective: oriented edges,
 averaged over cells and scaled to length one (as histograms of oriented gradients are), which
-know no data, so that DP-SGD has but one small layer to learn. With `NetworkTask` it is a task of
-any federation. Convolutions of your own: `voile.training.private.fit_module_privately`.
+know no data, so that DP-SGD has but one small layer to learn. `image_classifier` makes a pipeline
+of it. Convolutions of your own: `voile.training.private.fit_module_privately`.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
+from voile.core.input_file import damaged, read_text
 from voile.federation.arrays import Arrays
 from voile.pipelines.objectives import TrainingBatches, alike
 from voile.training import Array, Perceptron, Softmax, TargetLoss
@@ -45,6 +50,32 @@ class ImageSchema:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
             raise InvalidInput(f"expected at least two different classes, found {self.classes}")
 
+    @classmethod
+    def load(cls, path: Path) -> ImageSchema:
+        """From TOML: `name`, `shape` (channels, height, width) and `classes`."""
+        with damaged(path):
+            found = tomllib.loads(read_text(path))
+            return cls(
+                str(found["name"]), _sizes(found["shape"]), tuple(map(str, found["classes"]))
+            )
+
+    def dumps(self) -> str:
+        """The inverse of `load`."""
+        classes = ", ".join(json.dumps(each, ensure_ascii=False) for each in self.classes)
+        name = json.dumps(self.name, ensure_ascii=False)
+        return f"name = {name}\nshape = {list(self.shape)}\nclasses = [{classes}]\n"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex); part of agreements, so its form never changes."""
+        facts = {"name": self.name, "shape": list(self.shape), "classes": list(self.classes)}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _sizes(found: Any) -> tuple[int, int, int]:
+    channels, height, width = map(int, found)
+    return channels, height, width
+
 
 @dataclass(frozen=True, eq=False)
 class ImageRecords:
@@ -69,6 +100,27 @@ class ImageRecords:
                 f"images of {self.schema.name!r} have the shape {self.schema.shape} and a label "
                 f"each, found {found} and labels of the shape {np.shape(self.labels)}"
             )
+
+    @classmethod
+    def read(cls, schema: ImageSchema, path: Path) -> ImageRecords:
+        """From a file of arrays (`numpy.savez`): `images` (n, channels, height, width), from 0 to 1
+        or whole numbers up to 255, and `labels`, places in `schema.classes`.
+
+        What stands in an image raises nothing; which arrays there are, and their shapes, is public.
+        """
+        with damaged(path), np.load(path, allow_pickle=False) as found:
+            images, labels = found["images"], found["labels"]
+            if images.dtype.kind not in "uif" or labels.dtype.kind not in "uif":
+                raise ValueError("images and labels must be numbers")
+        brightest = 255 if images.dtype.kind in "ui" else 1
+        with np.errstate(all="ignore"):
+            shown = images.astype(np.float32) / np.float32(brightest)
+            # A NaN stays one; clamping anything else never makes one.
+            return cls(schema, shown.clip(0, 1), labels)
+
+    def only(self, places: NDArray[Any]) -> ImageRecords:
+        """Some of the records."""
+        return ImageRecords(self.schema, self.images[places], self.labels[places])
 
     def __len__(self) -> int:
         return len(self.images)

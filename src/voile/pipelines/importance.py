@@ -18,6 +18,7 @@ import numpy as np
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, Protected
 from voile.core.randomness import GeneratorSource
+from voile.core.row_note import KnownNote
 from voile.federation import FitResult, Instruction, SecureSum, Stage
 from voile.federation.arrays import Arrays, Shapes
 from voile.federation.rounds import StageResult
@@ -25,7 +26,13 @@ from voile.federation.task import Unprotected
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.promises import PromisedGuarantees, promise
 from voile.privacy.events import PrivacyEvent
-from voile.release import FederatedAggregate, PrivateGlobalImportance, Silo, trained_privately
+from voile.release import (
+    PUBLIC,
+    FederatedAggregate,
+    PrivateGlobalImportance,
+    Silo,
+    trained_privately,
+)
 from voile.release.federated import NORMAL, SecretTotals
 
 STAGE: Final = "importance"
@@ -86,12 +93,8 @@ class ImportancePlan:
     @cached_property
     def task(self) -> ReleaseImportance:
         noise = max(self.release.noise(size).sigma for size in self.facts.sizes.values())
-        width = max(self.release.importance.outputs.width(len(self._names)), 0.0)
+        width = self.release.importance.outputs.width(len(self.release.importance.output_names))
         return ReleaseImportance(self.release, width + _TAIL * noise)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return self.release.importance.output_names
 
     @property
     def tasks(self) -> Mapping[str, ReleaseImportance]:
@@ -129,12 +132,13 @@ class ImportancePlan:
         base = self.release.importance.base
         totals = SecretTotals(parties, values, base, rounding, self.facts.secrecy)
         shared = [g for origin in self.release.origins for g in origin.guarantees]
+        origin = trained_privately(*shared) if shared else PUBLIC
         silos = {name: Silo(self._statement(name), self.facts.sizes[name]) for name in parties}
         return FederatedAggregate(
             silos,
             dataset=self.protected.dataset,
             totals=totals,
-            **({"shared": trained_privately(*shared)} if shared else {}),
+            shared=origin,
         )
 
     def promised(self, results: Mapping[str, StageResult]) -> PromisedGuarantees:
@@ -159,5 +163,5 @@ class ImportancePlan:
             standard_errors=np.full_like(values, sigma),
             half_widths=np.full_like(values, NORMAL * sigma),
             guarantees=(replace(first, against=_AGAINST), *others),
-            notes=own.notes(*importance.notes),
+            notes=(KnownNote.ABSOLUTE, *importance.notes),
         )

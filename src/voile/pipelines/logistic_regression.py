@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -54,6 +54,7 @@ class LogisticPlan:
     training: Training
     noise_multiplier: float | None
     delta: float
+    stage_name: ClassVar[str] = STAGE
 
     def __post_init__(self) -> None:
         if self.training.hidden:
@@ -79,11 +80,11 @@ class LogisticPlan:
     @property
     def tasks(self) -> Mapping[str, NetworkTask]:
         """What every client has to be set up with, by stage."""
-        return {STAGE: self.task}
+        return {self.stage_name: self.task}
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return (self.facts.stage(STAGE, self.task),)
+        return (self.facts.stage(self.stage_name, self.task),)
 
     @property
     def protected(self) -> Protected:
@@ -118,11 +119,17 @@ class LogisticPlan:
     def guarantee(self) -> Guarantee:
         """What can be promised about whatever is made from the trained model."""
         epsilon = self.epsilon(self.delta)
-        return dp_sgd_guarantee(self.facts, (STAGE,), epsilon=epsilon, delta=self.delta)
+        stages = (self.stage_name,)
+        return dp_sgd_guarantee(self.facts, stages, epsilon=epsilon, delta=self.delta)
 
 
 def plan_logistic_regression(
-    facts: FederationFacts, *, epsilon: float, delta: float, training: Training | None = None
+    facts: FederationFacts,
+    *,
+    epsilon: float,
+    delta: float,
+    training: Training | None = None,
+    kind: type[LogisticPlan] = LogisticPlan,
 ) -> LogisticPlan:
     """The plan that spends one total on all participations of a client together.
 
@@ -130,6 +137,7 @@ def plan_logistic_regression(
         facts: what is public.
         epsilon, delta: the total for each client's rows.
         training: how a client trains; `classifier_training` without hidden layers if absent.
+        kind: of plan, for one layer over something else than a table's columns.
     """
     chosen = classifier_training(facts, hidden=()) if training is None else training
     noise = dp_sgd_noise(
@@ -138,7 +146,7 @@ def plan_logistic_regression(
         delta=delta,
         relation=facts.protected.relation,
     )
-    return LogisticPlan(facts, chosen, noise, delta)
+    return kind(facts, chosen, noise, delta)
 
 
 @dataclass(frozen=True, eq=False)

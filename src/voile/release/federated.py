@@ -63,13 +63,14 @@ class Silo:
 
 @dataclass(frozen=True, eq=False)
 class SecretTotals:
-    """Means over silos that were taken by a secure sum (`voile.release.secret_mean`).
+    """Means over silos that were taken elsewhere, such as by a secure sum (`secret_mean`).
 
     Args:
         silos: whose values are in them.
         values, base_values: weighted by declared sizes.
         rounding: how far a mean is off at most for being made of integers.
-        secrecy: the assumptions under which the values of single silos stayed secret.
+        secrecy: the assumptions under which the values of single silos stayed secret; none where
+            somebody saw them.
     """
 
     silos: tuple[str, ...]
@@ -164,7 +165,7 @@ class FederatedAggregate:
     @property
     def _against(self) -> tuple[Adversary, ...]:
         common = set(Adversary).intersection(*(silo.own.against for silo in self.silos.values()))
-        if common and self.totals is not None:
+        if common and self._secrecy:
             common.add(Adversary.SERVER_SEEING_SUMS)  # a sum shows less than a silo's values
         return tuple(adversary for adversary in Adversary if adversary in common)
 
@@ -205,7 +206,7 @@ class FederatedAggregate:
             delta=delta,
             protected=first.protected.in_dataset(self.dataset),
             against=self._against,
-            computational=self.totals is not None or any(g.computational for g in own.values()),
+            computational=bool(self._secrecy) or any(g.computational for g in own.values()),
             mechanism=" and ".join(dict.fromkeys(g.mechanism for g in own.values())),
             composition=f"{len(own)} silos in parallel"
             + (", those that may hold one unit added up" if several else ""),
@@ -213,7 +214,7 @@ class FederatedAggregate:
             assumptions=(
                 *_all(g.assumptions for g in own.values()),
                 _who_is_where(several),
-                *(() if self.totals is None else self.totals.secrecy),
+                *self._secrecy,
             ),
             parts=tuple(sorted(self._labels - {self.dataset})),
         )
@@ -261,8 +262,12 @@ class FederatedAggregate:
         return values, base
 
     @property
+    def _secrecy(self) -> tuple[str, ...]:
+        return () if self.totals is None else self.totals.secrecy
+
+    @property
     def _in_secret(self) -> tuple[str, ...]:
-        if self.totals is None:
+        if self.totals is None or not self._secrecy:
             return ()
         return (f"added up in secret; rounded by at most {self.totals.rounding:.1e}",)
 

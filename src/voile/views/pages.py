@@ -13,10 +13,13 @@ from voile.views.html import render
 from voile.views.text import in_words, reasons, several_records, summary, two_readings
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from voile.app.budgets import BudgetPage
     from voile.app.explain.outputs import PersonPage
     from voile.app.explain.released import ReleasedExplanation
     from voile.app.recommend.handler import RecommendationPage
+    from voile.app.trained_model import TrainedModel
 
 _MOST_ROWS: Final = 5
 """In a notebook."""
@@ -80,7 +83,15 @@ def explained_picture(explained: ReleasedExplanation, ending: str) -> bytes:
     """One prediction is drawn from its base value on; anything else as bars."""
     (output, *others) = explained.describe().outputs
     leads = output.prediction is not None and not others
-    figure = plots.waterfall(explained) if leads else plots.bar(explained)
+    return _as_bytes(plots.waterfall(explained) if leads else plots.bar(explained), ending)
+
+
+def model_picture(trained: TrainedModel, ending: str) -> bytes:
+    """The curve of each feature."""
+    return _as_bytes(plots.curves(trained.additive), ending)
+
+
+def _as_bytes(figure: Figure, ending: str) -> bytes:
     picture = BytesIO()
     figure.savefig(picture, format=ending, dpi=150)
     return picture.getvalue()

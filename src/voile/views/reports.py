@@ -1,4 +1,4 @@
-"""A federation as one page: the report of an artefact, or trust without a promise."""
+"""Reports as one page: of an artefact, of a trained model, or of trust without a promise."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from voile.views import plots
 from voile.views.html import picture, render
-from voile.views.text import STUDIED
+from voile.views.text import STUDIED, judged
 
 if TYPE_CHECKING:
     from voile.app.report import ExactTrust, ReportContents
+    from voile.app.trained_report import ModelReportContents
 
 _SCORES: Final = ("accuracy", "divergence", "trust", "weight")
 
@@ -23,6 +24,26 @@ def report_html(report: ReportContents) -> str:
         pictures=_pictures(report),
         studied=STUDIED,
         **_trust_values(report.trust),
+    )
+
+
+def model_report_html(report: ModelReportContents) -> str:
+    """The curves of a trained model, how good it is, what it promises and what it cost."""
+    trained = report.trained
+    figures = [
+        {"linear_model": None, **each, "what": f"{name} ({words})"}
+        for words, found in judged(trained.quality)
+        for name, each in found["figures"].items()
+    ]
+    names = ("fine tables", "centred moments", "calibration table")
+    drawn = plots.curves(trained.additive) if trained.additive.bins else None
+    return render(
+        "model_report.html",
+        report=report,
+        curves="" if drawn is None else picture(drawn, "what the model says about each feature"),
+        figures=figures,
+        linear=any(each["linear_model"] is not None for each in figures),
+        charges=list(zip(names, trained.charges, trained.events, strict=True)),
     )
 
 

@@ -12,7 +12,7 @@ from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain_rows import named_features
 from voile.core.description import Description, FeatureContribution, Uncertainty
 from voile.core.explanation import Explanation
-from voile.views.text import reasons
+from voile.views.text import judged, reasons
 
 if TYPE_CHECKING:
     from voile.app.budgets import AccountUse
@@ -103,8 +103,8 @@ def demo_table(result: Demo) -> Table:
 def quality_table(quality: Mapping[str, Any]) -> Table:
     """How good a trained model is."""
     table = folded_table("how good", "figure", "95 % interval", "label rate alone")
-    for words, found in (("charged", quality["charged"]), ("held out", quality["held_out"])):
-        for name, each in (found or {"figures": {}})["figures"].items():
+    for words, found in judged(quality):
+        for name, each in found["figures"].items():
             interval = f"{each['low']:.3f} to {each['high']:.3f}"
             table.add_row(
                 f"{name} ({words})", f"{each['figure']:.3f}", interval, f"{each['baseline']:.3f}"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
-from typing import Final
+from typing import Any, Final
 
 from voile.core.description import Description, Uncertainty
 from voile.core.explanation import Explanation
@@ -306,3 +307,9 @@ def date_in_words(seconds: float) -> str:
     if not 0 <= seconds < 253402300800:  # beyond the year 9999
         return "beyond the calendar"
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def judged(quality: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """By what a trained model was judged: by its charged table, and on open rows if there are."""
+    found = (("charged", quality["charged"]), ("held out", quality["held_out"]))
+    return [(words, each) for words, each in found if each is not None]

@@ -8,7 +8,9 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +20,20 @@ from tests.unit.app.training_examples import DELTA, asked, table, write_csv, wri
 from tests.unit.release.statistics.examples import SCHEMA
 
 from voile import open_workspace
+from voile.app.artefact_manifest import file_digest
 from voile.app.assess import find_subject
 from voile.app.assessment_file import ASSESSMENT
 from voile.app.calls import Context, handle
+from voile.app.commands.audit import StartLog
 from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
+from voile.app.commands.federate import WriteReport
 from voile.app.commands.workspace import Start
-from voile.app.explain.in_turn import partly_paid
+from voile.app.explain import ReleaseService
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
-from voile.app.train import TOO_LITTLE, TrainedModelResult
+from voile.app.train import TrainedModelResult
+from voile.app.train_statistics import TOO_LITTLE, StatisticsTraining
 from voile.app.trained_model import FOLDER, TrainedModel, load_trained_model, save_trained_model
 from voile.core.description import Uncertainty
 from voile.core.errors import (
@@ -37,14 +43,20 @@ from voile.core.errors import (
     UnreadableFile,
     VerificationFailed,
 )
-from voile.core.schema import Categories, Label, Numbers
+from voile.core.guarantee import Guarantee
+from voile.core.schema import Categories, Label
 from voile.models.additive import AdditiveModel
 from voile.models.row_wise import RowWise, row_wise
 from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Gaussian, to_dict
 from voile.records.audit_log import RefusalRecord, ReleaseRecord, decode_record
 from voile.records.vault import Place, open_vault_at
-from voile.release.statistics import PrivateCalibrationTable, PrivateFineTables, PrivateMoments
+from voile.release.statistics import (
+    LabelledRecords,
+    PrivateCalibrationTable,
+    PrivateFineTables,
+    PrivateMoments,
+)
 
 CHARGES = ("people#1", "people#2", "people#3")
 
@@ -128,21 +140,100 @@ def test_other_accounts_do_not_pay(tmp_path: Path, changes: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("kind", [PrivateMoments, PrivateCalibrationTable])
-def test_broken_off_it_goes_on_without_paying_twice(
+def test_broken_off_nothing_was_charged(
     home: Path, monkeypatch: pytest.MonkeyPatch, kind: type
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(kind, "draw", _interrupt)
         with pytest.raises(KeyboardInterrupt):
             handle(asked(home))
-    paid = 1 if kind is PrivateMoments else 2
-    assert len(records(home, ReleaseRecord)) == paid
+    assert records(home, ReleaseRecord) == []
+    assert handle(asked(home, preview=True)).preview.remarks[-1].startswith("fits: uses ")
+    assert handle(asked(home)).new == CHARGES
+    assert "answered before" in handle(asked(home, preview=True)).preview.remarks[-1]
+
+
+@pytest.mark.parametrize("paid", [1, 2])
+def test_what_an_earlier_version_paid_for_is_not_paid_for_again(home: Path, paid: int) -> None:
+    """It charged the three releases one after the other."""
+    pay_one_by_one(home, paid)
     said = handle(asked(home, preview=True)).preview.remarks[-1]
     assert said.startswith(f"{paid} of 3 releases are paid for; the rest fits: uses ")
     result: TrainedModelResult = handle(asked(home))
     assert result.trained.charges == CHARGES
     assert result.new == CHARGES[paid:]
-    assert "answered before" in handle(asked(home, preview=True)).preview.remarks[-1]
+    assert is_verified(home)
+
+
+def pay_one_by_one(home: Path, count: int, **changes: Any) -> None:
+    """As before all three were charged together."""
+    command = asked(home, **changes)
+    rows = LabelledRecords.read(table(1500), SCHEMA)
+    with open_vault_at(Place.within(home), signing=None) as vault:
+        service = ReleaseService(vault)
+        chain = StatisticsTraining(service, rows, SCHEMA, command).chain
+        made: list[Any] = []
+        for _ in range(count):
+            made.append(
+                service.obtain(chain.following(made), payer="people", caller=command.caller)
+            )
+
+
+# --- two at once ----------------------------------------------------------------------------------
+
+
+def during(patched: pytest.MonkeyPatch, kind: Any, action: Callable[[], object]) -> None:
+    """Do something once, while this release is drawn."""
+    usual, waiting = kind.draw, [action]
+
+    def draw(self: Any, rows: Any = None) -> Any:
+        if waiting:
+            waiting.pop()()
+        return usual(self, rows)
+
+    patched.setattr(kind, "draw", draw)
+
+
+def test_of_two_runs_that_do_not_both_fit_one_pays_for_all_and_one_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_people(tmp_path, 300, epsilon=2.5)
+    other = asked(home, epsilon=1.9, folder=home / "other")
+    during(monkeypatch, PrivateMoments, lambda: handle(other))
+    with pytest.raises(BudgetExceeded, match="nothing was charged"):
+        handle(asked(home, epsilon=2.0))
+    assert len(records(home, ReleaseRecord)) == 3
+    assert len(records(home, RefusalRecord)) == 1
+    assert handle(other).new == ()
+    assert not (home / "model").exists()
+    assert is_verified(home)
+
+
+def test_of_two_runs_with_one_question_one_pays_and_both_get_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_people(tmp_path, 300, epsilon=2.5)  # not enough for two
+    found: list[TrainedModelResult] = []
+    other = asked(home, folder=home / "other")
+    during(monkeypatch, PrivateCalibrationTable, lambda: found.append(handle(other)))
+    mine: TrainedModelResult = handle(asked(home))
+    assert mine.trained.charges == found[0].trained.charges == CHARGES
+    assert mine.trained.additive.digest == found[0].trained.additive.digest
+    assert len(records(home, ReleaseRecord)) == 3
+
+
+@pytest.mark.parametrize("redraw", [False, True])
+def test_charges_in_between_move_the_names_of_those_that_follow(
+    home: Path, monkeypatch: pytest.MonkeyPatch, redraw: bool
+) -> None:
+    other = asked(home, epsilon=0.5, folder=home / "other", sure=True)
+    during(monkeypatch, PrivateCalibrationTable, lambda: handle(other))
+    mine: TrainedModelResult = handle(asked(home, redraw=redraw))
+    assert mine.trained.charges == ("people#4", "people#5", "people#6")
+    assert len(records(home, ReleaseRecord)) == 6
+    again: TrainedModelResult = handle(asked(home))
+    assert (again.new, again.trained.charges) == ((), mine.trained.charges)
+    assert is_verified(home)
 
 
 KILLED = """
@@ -150,7 +241,9 @@ import os, signal, sys
 from pathlib import Path
 from tests.unit.app.training_examples import asked
 from voile.app.assess import find_subject
+from voile.app.artefact_manifest import file_digest
 from voile.app.calls import Context, handle
+from voile.app.commands.audit import StartLog
 from voile.release.statistics import PrivateCalibrationTable
 
 PrivateCalibrationTable.draw = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
@@ -158,7 +251,7 @@ handle(asked(Path(sys.argv[1])))
 """
 
 
-def test_killed_between_releases_it_goes_on_without_paying_twice(home: Path) -> None:
+def test_killed_while_drawing_nothing_was_charged(home: Path) -> None:
     root = Path(__file__).parents[3]
     path = os.pathsep.join([str(root), str(root / "src")])
     run = subprocess.run(
@@ -169,7 +262,7 @@ def test_killed_between_releases_it_goes_on_without_paying_twice(home: Path) -> 
         timeout=120,
     )
     assert run.returncode == -9
-    assert handle(asked(home)).new == CHARGES[2:]
+    assert handle(asked(home)).new == CHARGES
     assert is_verified(home)
 
 
@@ -188,12 +281,9 @@ def test_nothing_is_charged_where_not_all_would_fit(
 def test_the_rest_is_refused_as_a_whole_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else spent the budget between the first release and the second."""
-    home = write_people(tmp_path, 300, epsilon=2.5)
-    with monkeypatch.context() as patched:
-        patched.setattr(PrivateMoments, "draw", _interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            handle(asked(home))
+    """Of what an earlier version left unpaid: somebody else spent the budget meanwhile."""
+    home = write_people(tmp_path, 1500, epsilon=2.5)
+    pay_one_by_one(home, 1)
     # What is left is enough for the second release, and not for half of the third.
     left = zcdp_budget(2.5, DELTA) - zcdp_budget(2.0, DELTA) * (1 - 0.05 / 2)
     handle(asked(home, epsilon=zcdp_to_epsilon(left, DELTA), folder=home / "other"))
@@ -203,7 +293,8 @@ def test_the_rest_is_refused_as_a_whole_too(
 
 
 def test_a_new_model_is_paid_for_again(home: Path) -> None:
-    first, again = (handle(asked(home, redraw=redraw, epsilon=1.0)) for redraw in (False, True))
+    first = handle(asked(home, epsilon=1.0))
+    again = handle(asked(home, redraw=True, overwrite=True, epsilon=1.0))
     assert again.new == ("people#4", "people#5", "people#6")
     assert again.trained.additive.digest != first.trained.additive.digest
     assert handle(asked(home, epsilon=1.0)).trained.charges == again.new
@@ -249,12 +340,10 @@ def test_only_the_label_is_predicted(home: Path) -> None:
         handle(asked(home, target="age"))
 
 
-@pytest.mark.parametrize(
-    "label", [None, Label("ill", Categories(("no", "yes", "perhaps"))), Label("ill", Numbers(0, 1))]
-)
-def test_other_labels_are_refused(home: Path, label: Label | None) -> None:
+@pytest.mark.parametrize("label", [None, Label("ill", Categories(("yes",)))])
+def test_a_label_is_needed(home: Path, label: Label | None) -> None:
     (home / "people.toml").write_text(replace(SCHEMA, label=label).dumps())
-    with pytest.raises(InvalidInput, match="expected a label with two classes"):
+    with pytest.raises(InvalidInput, match="two classes or more, or a number"):
         handle(asked(home))
 
 
@@ -489,6 +578,66 @@ def _shapley(game: Any) -> list[float]:
     return list(values / len(orders))
 
 
+# --- compared with the ledger ---------------------------------------------------------------------
+
+
+def forged(trained: TrainedModel, folder: Path, **changes: Any) -> Path:
+    """A folder whose files agree with each other, beside the same books."""
+    home = folder / "forged"
+    home.mkdir()
+    for path in trained.folder.iterdir():
+        (home / path.name).write_bytes(path.read_bytes())
+    head = json.loads((home / "model.json").read_text()) | changes.pop("head", {})
+    model = replace(trained.additive, **changes)
+    model.save(home / "model.safetensors")
+    head["files"]["model.safetensors"] = file_digest(home / "model.safetensors")
+    (home / "model.json").write_text(json.dumps(head))
+    assert load_trained_model(home).additive.digest == model.digest
+    return home
+
+
+def stronger(guarantee: Guarantee) -> Guarantee:
+    return replace(guarantee, epsilon=guarantee.epsilon / 10)
+
+
+@pytest.mark.parametrize(
+    "what", ["guarantee", "dataset", "scores", "budget", "charges", "other charges", "rule"]
+)
+def test_a_forged_folder_is_not_believed(trained: TrainedModel, tmp_path: Path, what: str) -> None:
+    """Digests that were computed anew do not help: the ledger knows what was paid for."""
+    promise, budget = trained.guarantee, {"rows": 10**6, "rho": trained.budget.rho / 100}
+    head = json.loads((trained.folder / "model.json").read_text())
+    events = [to_dict(each) for each in replace(trained.budget, rho=budget["rho"]).events]
+    moved = replace(promise, protected=replace(promise.protected, dataset="others"))
+    cases: dict[str, dict[str, Any]] = {
+        "guarantee": {"guarantees": (stronger(promise),)},
+        "dataset": {"guarantees": (moved,)},
+        "scores": {"scores": trained.additive.scores * 1.01},
+        "budget": {"head": {"budget": head["budget"] | budget, "events": events}},
+        "charges": {"head": {"charges": ["people#7", "people#8", "people#9"]}},
+        "other charges": {"head": {"charges": ["people#2", "people#1", "people#3"]}},
+        "rule": {"head": {"rule": "0/0"}},
+    }
+    folder = forged(trained, tmp_path, **cases[what])
+    database = str(trained.folder.parent / "log.db")
+    with pytest.raises(Refused, match="its guarantee is not repeated") as told:
+        handle(Explain.read({"model": str(folder), "data": table(1), "database": database}))
+    assert ("another version of voile" in str(told.value)) == (what == "rule")
+
+
+def test_elsewhere_somebody_must_say_that_a_folder_is_trusted(
+    trained: TrainedModel, tmp_path: Path
+) -> None:
+    handle(StartLog(database=str(tmp_path / "log.db"), origin="example.org/elsewhere"))
+    asks = {"model": str(trained.folder), "data": table(1), "database": str(tmp_path / "log.db")}
+    with pytest.raises(Refused, match=r"--model-origin .*guarantees\.json"):
+        handle(Explain.read(asks))
+    stated = {"model_origin": str(trained.folder / "guarantees.json")}
+    found = handle(Explain.read(asks | stated)).explained.explanation
+    assert found.guarantees == (trained.guarantee,)
+    assert found.output_names == ("log-odds of yes",)
+
+
 def test_other_ways_to_explain_use_probabilities(trained: TrainedModel) -> None:
     home = trained.folder.parent
     over = {"background": str(home / "open.csv"), "background_origin": "public"}
@@ -503,7 +652,6 @@ def test_other_ways_to_explain_use_probabilities(trained: TrainedModel) -> None:
     [
         ({"level": "summary"}, "level detailed only"),
         ({"output_name": "no"}, "with the other sign"),
-        ({"model_origin": "public"}, "leave out --model-origin"),
         ({"schema": "people.toml"}, "leave out --schema"),
         ({"method": "surrogate"}, "an artefact of `voile federate`"),
         ({"method": "kernel"}, "background rows"),
@@ -586,24 +734,147 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_refusal_between_releases_says_what_was_paid_for() -> None:
-    """Two runs at once may each pay for a part: "nothing was charged" would be false."""
-    refusal = BudgetExceeded("too much; nothing was charged.", remaining=0.1, requested=0.2)
-    with (
-        pytest.raises(BudgetExceeded, match="1 of 3 releases are paid for") as told,
-        partly_paid(1, 3),
-    ):
-        raise refusal
-    assert "nothing was charged" not in str(told.value)
-    with pytest.raises(BudgetExceeded, match="nothing was charged"), partly_paid(0, 3):
-        raise refusal
-
-
 def test_findings_about_an_earlier_model_go_with_it(home: Path) -> None:
     handle(asked(home, epsilon=1.0))
     findings = home / "model" / ASSESSMENT
     findings.write_text("{}")
     handle(asked(home, epsilon=1.0))
     assert findings.exists(), "the same model"
-    handle(asked(home, epsilon=1.0, redraw=True))
+    handle(asked(home, epsilon=1.0, redraw=True, overwrite=True))
     assert not findings.exists()
+
+
+def test_another_model_is_kept_unless_somebody_says_so(home: Path, tmp_path: Path) -> None:
+    """Also one with the same charges, which another ledger paid for."""
+    handle(asked(home, epsilon=1.0))
+    before = (home / "model" / "model.safetensors").read_bytes()
+    other = write_people(_new(tmp_path / "other"), 1500, dataset="people 2")
+    for change in (asked(home, redraw=True), asked(other, folder=home / "model")):
+        with pytest.raises(InvalidInput, match=r"holds another model, of 'people 1'.*--overwrite"):
+            handle(change)
+    assert (home / "model" / "model.safetensors").read_bytes() == before
+    assert len(records(home, ReleaseRecord)) == 3
+    assert records(other, ReleaseRecord) == []
+    handle(asked(other, folder=home / "model", overwrite=True))
+    assert load_trained_model(home / "model").guarantee.protected.dataset == "people 2"
+
+
+def test_a_model_that_is_given_again_says_which_rows_it_was_made_from(home: Path) -> None:
+    """They are known by their label: a corrected file is not another question."""
+    assert handle(asked(home)).made_from == ""
+    write_csv(home / "rows.csv", table(1500, seed=9))
+    again: TrainedModelResult = handle(asked(home))
+    today = datetime.now(UTC).date()
+    assert again.made_from.startswith(f"made from the rows as they were on {today}")
+    assert "--redraw" in again.made_from
+    assert again.to_dict()["made_from"] == again.made_from
+
+
+def test_labels_that_cannot_be_read_raise_an_alarm_first(tmp_path: Path) -> None:
+    home = write_people(tmp_path, 1500)
+    write_csv(home / "rows.csv", table(1500) | {"ill": ["perhaps"] * 1500})
+    found: TrainedModelResult = handle(asked(home, held_out=str(home / "open.csv")))
+    assert "of 1,500 rows have a label and features that can be read" in found.trained.alarms()[0]
+    columns = table(1500)
+    home = write_people(_new(tmp_path / "one"), 1500)
+    write_csv(home / "rows.csv", columns | {"ill": ["no"] * 1500})
+    alarm = handle(asked(home)).trained.alarms()[0]
+    assert "one of both classes has so few rows that they cannot be told from none" in alarm
+
+
+def test_a_misspelt_column_gets_a_suggestion(home: Path) -> None:
+    columns = table(100)
+    columns["Smokers"] = columns.pop("smoker")
+    write_csv(home / "rows.csv", columns)
+    with pytest.raises(InvalidInput, match=r"'smoker' \(is it 'Smokers'\?\)"):
+        handle(asked(home))
+
+
+def test_a_method_that_needs_rows_names_the_option(trained: TrainedModel) -> None:
+    with pytest.raises(InvalidInput, match="--background FILE --background-origin public"):
+        handle(_explain(trained.folder.parent, table(1), method="lime"))
+
+
+# --- a picture ------------------------------------------------------------------------------------
+
+
+def test_curves_are_drawn_and_overwrite_nothing(home: Path) -> None:
+    picture = home / "curves.png"
+    result: TrainedModelResult = handle(asked(home, plot=picture))
+    assert result.plot == picture
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    before = len(records(home, ReleaseRecord))
+    for wrong, said in (
+        (picture, "exists already"),
+        (home / "curves.txt", "png"),
+        (home / "model" / "curves.png", "outside of the model's folder"),
+        (home / "rows.csv", "csv"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            handle(asked(home, plot=wrong, redraw=True))
+    assert len(records(home, ReleaseRecord)) == before
+    handle(asked(home, plot=picture, overwrite=True))
+
+
+# --- a report -------------------------------------------------------------------------------------
+
+
+def test_a_report_begins_with_the_curves_and_says_how_good_it_is(trained: TrainedModel) -> None:
+    page = handle(WriteReport(artefact=trained.folder)).path
+    assert page == trained.folder / "report.html"
+    text = page.read_text()
+    places = [
+        text.index(each)
+        for each in (
+            "What the model says about each feature",
+            "what-the-model-says",  # the picture
+            "How good it is",
+            "linear model without privacy",
+            "log-loss (charged)",
+            "AUC (held out)",
+            "What is promised",
+            "people#3",
+        )
+    ]
+    assert places == sorted(places)
+    assert "confirms charges, model and promise" in text
+    assert load_trained_model(trained.folder).charges == trained.charges
+    page.unlink()
+
+
+def test_a_linear_model_is_fitted_to_open_rows_only(trained: TrainedModel) -> None:
+    figures = trained.quality["held_out"]["figures"]
+    linear = figures["log-loss"]["linear_model"]
+    assert figures["log-loss"]["figure"] - 0.1 < linear < figures["log-loss"]["baseline"]
+    assert "linear_model" not in trained.quality["charged"]["figures"]["log-loss"]
+
+
+def test_a_report_of_a_forged_folder_is_refused(trained: TrainedModel, tmp_path: Path) -> None:
+    for path in trained.folder.parent.iterdir():
+        if path.is_file():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    folder = forged(trained, tmp_path, guarantees=(stronger(trained.guarantee),))
+    with pytest.raises(Refused, match="its guarantee is not repeated"):
+        handle(WriteReport(artefact=folder))
+    (tmp_path / "log.db").unlink()
+    text = handle(WriteReport(artefact=folder, output=tmp_path / "page.html")).path.read_text()
+    assert "nothing here was compared" in text
+
+
+def test_a_report_goes_with_its_model(home: Path) -> None:
+    handle(asked(home, epsilon=1.0))
+    page = handle(WriteReport(artefact=home / "model")).path
+    handle(asked(home, epsilon=1.0))
+    assert page.exists(), "the same model"
+    handle(asked(home, epsilon=1.0, redraw=True, overwrite=True))
+    assert not page.exists()
+
+
+def test_a_page_for_a_person_has_intervals(trained: TrainedModel, tmp_path: Path) -> None:
+    home = trained.folder.parent
+    page = tmp_path / "why.html"
+    handle(_explain(home, table(1, seed=2), page=page))
+    text = page.read_text()
+    assert "log-odds of yes" in text
+    assert "± is a 95 % interval" in text
+    assert "5 of 5" not in text

@@ -158,7 +158,10 @@ class WriteReport(Command):
     """
 
     artefact: Path = custodian_field(
-        "Folder of a federation.", example="output/artefact", option="", metavar="ARTEFACT"
+        "Folder of `voile federate` or `voile train`.",
+        example="output/artefact",
+        option="",
+        metavar="ARTEFACT",
     )
     output: Path | None = custodian_field(
         "File to write. Default: inside ARTEFACT.", default=None, metavar="FILE"

@@ -12,8 +12,8 @@ class Train(RecordFiles):
     """Train a model on the protected rows of ROWS, with row-level privacy.
 
     Charges three releases: fine tables, centred moments and a calibration table. The model, its
-    curves and its explanations are made from them at no further cost. If a run is interrupted, run
-    the same command again without --redraw: nothing is paid for twice.
+    curves and its explanations are made from them at no further cost. All three are charged
+    together, or none; the same command again costs nothing.
 
     >>> Train.read({"rows": "patients.csv", "schema": "clinic.toml", "account": "patients",
     ...     "epsilon": 2.0, "delta": 1e-6, "folder": "model"}).model
@@ -27,7 +27,7 @@ class Train(RecordFiles):
         metavar="ROWS",
     )
     schema_file: Any = custodian_field(
-        "Schema of the rows (TOML), with a label of two classes.",
+        "Schema of the rows (TOML), with a label: classes or a number.",
         example="clinic.toml",
         option="--schema",
         metavar="FILE",
@@ -58,6 +58,17 @@ class Train(RecordFiles):
         "Train even if the rows are too few for a useful model.",
         default=False,
         option="--yes",
+    )
+    overwrite: bool = custodian_field(
+        "Replace another model in this folder, and files of these names.",
+        default=False,
+        option="--overwrite",
+    )
+    plot: Path | None = custodian_field(
+        "Draw the curve of each feature: .png, .svg or .pdf.",
+        default=None,
+        example="curves.png",
+        metavar="FILE",
     )
     redraw: bool = caller_field("Pay for a new model, even if one exists.", default=False)
     preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)

@@ -28,7 +28,7 @@ from voile.attribution.choosing import MOST_EXACT_PLAYERS
 from voile.core.choices import ExtensibleKinds, chosen
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import RowPart
+from voile.core.guarantee import Protected, RowPart
 from voile.core.method import Method
 from voile.core.schema import is_table
 from voile.core.transparency import Level
@@ -216,12 +216,13 @@ def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Relea
             name=name,
             level=str(spec.level),
         )
-    return _importance(inputs, account, rows, delta)
+    return importance_release(inputs, account.protected, rows, delta)
 
 
-def _importance(
-    inputs: ExplanationInputs, account: Account, rows: int, delta: float
-) -> Release[Explanation]:
+def importance_release(
+    inputs: ExplanationInputs, protected: Protected, rows: int, delta: float
+) -> PrivateGlobalImportance:
+    """The mean of absolute attributions over so many protected rows."""
     spec = inputs.spec
     importance: Importance
     if inputs.background is None and inputs.learned is None and spec.method in _OVER_ITSELF:
@@ -234,10 +235,10 @@ def _importance(
     if epsilon is None:
         share = NOISE_SHARE_OF_IMPORTANCE if spec.noise is None else spec.noise
         noise = share * inputs.model.outputs.width(len(importance.output_names))
-        epsilon = _epsilon(noise, importance.sensitivity(rows, account.protected.relation), delta)
+        epsilon = _epsilon(noise, importance.sensitivity(rows, protected.relation), delta)
     return PrivateGlobalImportance(
         importance,
-        protected=account.protected,
+        protected=protected,
         epsilon=epsilon,
         delta=delta,
         origins=inputs.origins,
@@ -312,8 +313,9 @@ def _check_exact(inputs: ExplanationInputs) -> None:
 def _needed(inputs: ExplanationInputs) -> Any:
     if inputs.background is None:
         raise InvalidInput(
-            "absent features take their values from background rows: hand some in, or an explainer "
-            "that was trained for this model"
+            "absent features take their values from background rows: give public ones with "
+            "--background FILE --background-origin public, or an explainer that was trained for "
+            "this model"
         )
     return inputs.background
 

@@ -1,91 +1,181 @@
-"""Several releases one after the other, where the later ones depend on what the first ones said.
+"""Several releases, where the later ones depend on what the first ones said.
 
-Each is one transaction: after an interruption the first ones are stored, and only the rest is paid
-for. Nothing is charged where not all of them would fit.
+A `ReleaseChain` pays for all of them in one transaction: nobody pays for a part and is refused the
+rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
 
-from voile.app.explain.charging import AccountQuestions, record_refusal
+from voile.app.explain.charging import (
+    AccountQuestions,
+    NoisyAnswer,
+    Refusal,
+    settle,
+)
 from voile.app.explain.questions import ReleaseTerms
 from voile.app.explain.service import ReleaseService
-from voile.app.explain.walk import look_now
-from voile.core.errors import BudgetExceeded
+from voile.app.explain.walk import affordable, look, look_now, to_keep
 from voile.privacy.events import Composed, PrivacyEvent
-from voile.records.ledger import check_fits
-from voile.records.storage import Reader
+from voile.records.ledger import ChargedAnswer
+from voile.records.storage import Reader, Transaction
 from voile.records.vault import Vault
 from voile.release import Release
+from voile.release.one_time import OneTimeArtefact, paid_artefact
+
+Made: TypeAlias = Sequence[OneTimeArtefact]
+"""What the first releases of a chain made, in order."""
 
 
-def ask_artefact(
-    vault: Vault,
-    release: Release[Any],
-    payer: str,
-    *,
-    caller: str,
-    event: PrivacyEvent | None = None,
-    fresh: bool = False,
-) -> AccountQuestions:
-    """The question for what a release makes once, charged as this event if that is another one."""
-    request = ReleaseTerms(release).artefact(payer, caller=caller, purpose=release.title)
-    request = request if event is None else replace(request, event=event)
-    return AccountQuestions.to_account(vault, vault.account(payer), [request], fresh=fresh)
+class _Overtaken(Exception):
+    """Somebody else was charged in between: nothing of the transaction is kept."""
 
 
-def is_answered(vault: Vault, asked: AccountQuestions) -> bool:
-    """Whether all of it was paid for before."""
-    looked = look_now(vault, asked)
-    return not isinstance(looked, Exception) and None not in looked[1]
+@dataclass(frozen=True, eq=False)
+class ReleaseChain:
+    """Releases of which each depends on what those before it made, and all of which are paid for.
 
-
-def check_rest_fits(vault: Vault, asked: AccountQuestions, rest: Sequence[PrivacyEvent]) -> None:
-    """Refuse before a release is charged if those after it would not fit any more.
-
-    If it was paid for already, those after it are looked at when they are asked for.
+    Guarantees
+        1. All that is not paid for yet is charged in one transaction, or nothing is.
+        2. Nothing is drawn that would not fit, and nothing leaves that is not charged.
+        3. Asking again gives the same, at no cost; of two who ask at once, one pays.
 
     Args:
-        asked: the question for the release.
-        rest: what those after it cost.
+        service: what charges.
+        following: the next release, after what was made.
+        events: what each costs, in order.
+        payer, caller: as in `ReleaseService.answer`.
+        fresh: pay for all of them again.
     """
 
-    def look(t: Reader) -> BudgetExceeded | None:
-        if not asked.fresh and vault.ledger.answered(t, asked.asked[0]) is not None:
-            return None
-        first = asked.charges[0]
-        together = replace(first, event=Composed((first.event, *rest)))
-        try:
-            check_fits(vault.ledger, t, asked.account, [together])
-        except BudgetExceeded as exceeded:
-            return exceeded
-        return None
+    service: ReleaseService
+    following: Callable[[Made], Release[Any]]
+    events: tuple[PrivacyEvent, ...]
+    payer: str
+    caller: str
+    fresh: bool = False
 
-    refused = vault.storage.read_snapshot(look)
-    if refused is not None:
-        vault.storage.submit(lambda t: record_refusal(vault, t, asked, refused))
-        raise refused
+    def paid_before(self) -> list[OneTimeArtefact]:
+        """What need not be paid for any more. An earlier version paid for them one by one."""
+        made: list[OneTimeArtefact] = []
+        while not self.fresh and len(made) < len(self.events):
+            release = self.following(made)
+            found = look_now(self._vault, self._asked([release]))
+            stored = None if isinstance(found, Exception) else found[1][0]
+            if stored is None:
+                break
+            made.append(paid_artefact(release, stored.charge, self.service))
+        return made
 
+    def obtain(self) -> list[OneTimeArtefact]:
+        """What all of them made, paid for; `BudgetExceeded` before anything is drawn."""
+        while True:
+            made = self.paid_before()
+            if len(made) == len(self.events):
+                return made
+            self._check_fits(made)
+            charges = self._charge(made)
+            if charges is None:
+                continue
+            for charge in charges:
+                made.append(paid_artefact(self.following(made), charge, self.service))
+            return made
 
-@contextmanager
-def partly_paid(paid: int, of: int) -> Iterator[None]:
-    """Say with a refusal what was paid for: somebody else may spend between two releases."""
-    try:
-        yield
-    except BudgetExceeded as error:
-        if not paid:
-            raise
-        said = str(error).replace("nothing was charged", "this release was not charged")
-        raise BudgetExceeded(
-            f"{said} {paid} of {of} releases are paid for and stored: with enough budget, the same "
-            "command pays only for the rest",
-            remaining=error.remaining,
-            requested=error.requested,
-        ) from error
+    def affordable(self) -> tuple[str, ...]:
+        """What is to be said to somebody who asks beforehand."""
+        made, of = self.paid_before(), len(self.events)
+        rest = self._rest(made[: of - 1])
+        said = affordable(self._vault, rest, self.payer, rest.requests[0].event)
+        if not made or len(made) == of:
+            return said
+        return tuple(f"{len(made)} of {of} releases are paid for; the rest {each}" for each in said)
+
+    # --- one transaction ------------------------------------------------------------------------
+
+    def _check_fits(self, made: Made) -> None:
+        (found,) = look(self._vault, lambda _: [self._rest(made)])
+        if isinstance(found, Exception):
+            raise found
+
+    def _charge(self, made: Made) -> list[str] | None:
+        """The charges of all that was not made; None if somebody else was first with some of it."""
+        drawn: list[OneTimeArtefact] = []
+        while True:
+            names = self._next_charges(len(self.events) - len(made))
+            releases = self._drawn(made, drawn, names)
+            asked, kept = self._asked(releases), dict(enumerate(map(to_keep, releases, drawn)))
+            settled: list[ChargedAnswer] | Refusal | None = None
+            with suppress(_Overtaken):
+                charge = partial(self._settle, asked, kept, names)
+                settled = self._vault.storage.submit(charge)
+            if isinstance(settled, Exception):
+                raise settled
+            if settled is not None:
+                self.service.tell([a for each in settled if each.grant for a in each.grant.alerts])
+                return names
+            if self.paid_before()[len(made) :]:
+                return None
+
+    def _settle(
+        self,
+        asked: AccountQuestions,
+        drawn: Mapping[int, NoisyAnswer],
+        names: Sequence[str],
+        t: Transaction,
+    ) -> list[ChargedAnswer] | Refusal:
+        """Step 3 of the walk, for all questions; a refusal is returned, so it stays on record."""
+        if not self.fresh and self._vault.ledger.answered(t, asked.asked[0]) is not None:
+            raise _Overtaken
+        settled = settle(self._vault, t, asked, drawn)
+        # Each question names the charges of those before it, so they must be as foreseen.
+        if not isinstance(settled, Exception) and [each.charge for each in settled] != names:
+            raise _Overtaken
+        return settled
+
+    def _next_charges(self, count: int) -> list[str]:
+        ledger = self._vault.ledger
+        return self._vault.storage.read_snapshot(
+            lambda t: ledger.next_charges(t, self.payer, count)
+        )
+
+    def _drawn(
+        self, made: Made, drawn: list[OneTimeArtefact], names: Sequence[str]
+    ) -> list[Release[Any]]:
+        """The releases, if these will be their charges; what they make is drawn once."""
+        releases: list[Release[Any]] = []
+        for place, name in enumerate(names):
+            releases.append(self.following([*made, *drawn[:place]]))
+            if place == len(drawn):
+                drawn.append(releases[-1].draw(None))
+            object.__setattr__(drawn[place], "charge", name)
+        return releases
+
+    # --- questions ------------------------------------------------------------------------------
+
+    @property
+    def _vault(self) -> Vault:
+        return self.service.vault
+
+    def _rest(self, made: Made) -> AccountQuestions:
+        """All that is not made yet as one question, at the price of all of it."""
+        asked = self._asked([self.following(made)])
+        event = Composed(self.events[len(made) :])
+        requests = (replace(asked.requests[0], event=event),)
+        charges = (replace(asked.charges[0], event=event),)
+        return replace(asked, requests=requests, charges=charges)
+
+    def _asked(self, releases: Sequence[Release[Any]]) -> AccountQuestions:
+        requests = [
+            ReleaseTerms(each).artefact(self.payer, caller=self.caller, purpose=each.title)
+            for each in releases
+        ]
+        account = self._vault.account(self.payer)
+        return AccountQuestions.to_account(self._vault, account, requests, fresh=self.fresh)
 
 
 def records_so_far(service: ReleaseService) -> int:
@@ -102,3 +192,9 @@ def charged_since(service: ReleaseService, charges: Sequence[str], records: int)
         return tuple(each for each in charges if vault.ledger.paid(t, each).record >= records)
 
     return vault.storage.read_snapshot(find)
+
+
+def charged_at(service: ReleaseService, charge: str) -> float:
+    """When something was paid for; seconds since 1970."""
+    vault = service.vault
+    return vault.storage.read_snapshot(lambda t: vault.ledger.paid(t, charge).kept.time)

@@ -184,6 +184,7 @@ def load_inputs(
     speed: Speed | None = None,
     *,
     modules: Path | None = None,
+    schema: Schema | None = None,
 ) -> ExplanationInputs:
     """Read what a specification names.
 
@@ -191,8 +192,9 @@ def load_inputs(
         artefact: what `spec.model` names, if that is an artefact (`find_artefact`).
         modules: where a module with the model is looked for first; the current folder if not
             stated.
+        schema: of the rows, where the specification does not name it.
     """
-    schema = _schema(spec, artefact)
+    schema = _schema(spec, artefact) if schema is None else schema
     background = _background(spec, schema, artefact)
     model, labels = _model(spec, schema, artefact, modules)
     return ExplanationInputs(
@@ -275,9 +277,13 @@ def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
     if artefact is None:
         assert spec.model_origin is not None
         return origin_from(spec.model_origin)
-    if spec.model_origin is not None:
+    if spec.model_origin is None:
+        return artefact.origin
+    from voile.app.trained_model import FOLDER
+
+    if not FOLDER.is_at(artefact.folder):  # an artefact brings the signed logs of its parties
         raise InvalidInput("leave out --model-origin: an artefact records what it was made from")
-    return artefact.origin
+    return origin_from(spec.model_origin)
 
 
 def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin | None:

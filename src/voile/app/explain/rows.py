@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -118,16 +119,27 @@ def check_columns(
     """Refuse a table without a column of the schema; which columns there are is public."""
     label = [schema.label.name] if labelled and schema.label is not None else []
     there = set(table.keys())
-    _refuse_missing([n for n in (*schema.feature_names, *label) if n not in there], schema, source)
+    missing = [n for n in (*schema.feature_names, *label) if n not in there]
+    _refuse_missing(missing, schema, source, there)
 
 
-def _refuse_missing(missing: Sequence[str], schema: Schema, source: object) -> None:
+def _refuse_missing(
+    missing: Sequence[str], schema: Schema, source: object, there: Collection[str] = ()
+) -> None:
     if missing:
         place = f"{source}: " if source else ""
+        spare = [str(name) for name in there if name not in schema.feature_names]
         raise InvalidInput(
             f"{place}the schema {schema.name!r} needs columns that are not there: "
-            + ", ".join(map(repr, missing))
+            + ", ".join(f"{name!r}{_suggestion(name, spare)}" for name in missing)
         )
+
+
+def _suggestion(name: str, there: Sequence[str]) -> str:
+    """What may be meant, in another spelling."""
+    plain = {each.strip().lower().replace(" ", "_").replace("-", "_"): each for each in there}
+    near = get_close_matches(name.lower(), list(plain), n=1)
+    return f" (is it {plain[near[0]]!r}?)" if near else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -241,7 +241,7 @@ class ReleaseService:
         if facts.is_free:
             return self._answer_freely(facts, requests)
         outcomes, alerts = answer_together(self.vault, facts, requests)
-        self._tell(alerts)
+        self.tell(alerts)
         return outcomes
 
     def answer_request(
@@ -252,7 +252,7 @@ class ReleaseService:
         account = vault.account(request.question.account)
         questions = AccountQuestions.to_account(vault, account, [request], fresh=fresh)
         answer = answer_alone(vault, questions, draw)
-        self._tell(answer.alerts)
+        self.tell(answer.alerts)
         return answer
 
     def obtain(
@@ -388,7 +388,7 @@ class ReleaseService:
             known = self._facts[id(release)] = ReleaseTerms(release)
         return known
 
-    def _tell(self, alerts: Sequence[Alert]) -> None:
+    def tell(self, alerts: Sequence[Alert]) -> None:
         """Call back, after the commit."""
         for alert in alerts if self.on_alert else ():
             assert self.on_alert is not None

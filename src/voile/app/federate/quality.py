@@ -6,7 +6,7 @@ a report: whoever reads no further must not take a useless result for a good one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -79,12 +79,22 @@ def judged_rows(
         alarms = ["its error cannot be told from that of always saying the median"]
         figures = {"mean absolute error": error}
         return _quality(said, rows.schema, figures, alarms if useless else [])
-    found = judge_classes(said, rows.labels)
+    quality = judged_classes(said, rows.labels, label.domain.values)
+    for name, figure in _of_linear_model(fitted, rows).items():
+        quality["figures"][name]["linear_model"] = figure
+    return quality
+
+
+def judged_classes(
+    said: NDArray[np.float64], labels: NDArray[Any], classes: Sequence[Any]
+) -> dict[str, Any]:
+    """What a classifier said about unprotected records, compared with their labels."""
+    found = judge_classes(said, labels)
     figures = {"accuracy": found.accuracy}
     figures |= {} if found.auc is None else {"AUC": found.auc}
     figures["expected calibration error"] = found.calibration_error
     figures |= {LOG_LOSS: found.log_loss, BRIER: found.brier}
-    majority = label.domain.values[found.majority]
+    majority = classes[found.majority]
     alarms = []
     if found.no_better_than_baseline:
         alarms.append(f"it cannot be told from always saying {majority!r}, by accuracy or AUC")
@@ -95,9 +105,7 @@ def judged_rows(
             f"{found.log_loss.baseline:.3f})"
         )
     close = _close_together(found, said, majority)
-    quality = _quality(said, rows.schema, figures, alarms, close)
-    for name, figure in _of_linear_model(fitted, rows).items():
-        quality["figures"][name]["linear_model"] = figure
+    quality = _quality(said, None, figures, alarms, close)
     calibration = [{k: float(v) for k, v in asdict(each).items()} for each in found.calibration]
     return quality | {"calibration": calibration}
 
@@ -157,7 +165,7 @@ def _close_together(found: ClassJudgement, said: NDArray[np.float64], majority: 
 
 def _quality(
     said: NDArray[np.float64],
-    schema: Schema,
+    schema: Schema | None,
     figures: Mapping[str, PredictionQuality],
     alarms: list[str],
     same: str = _SAME,
@@ -173,7 +181,7 @@ def _quality(
     }
 
 
-def _width(schema: Schema) -> float:
+def _width(schema: Schema | None) -> float:
     """How far outputs can lie apart."""
-    domain = None if schema.label is None else schema.label.domain
+    domain = None if schema is None or schema.label is None else schema.label.domain
     return float(domain.upper - domain.lower) if isinstance(domain, Numbers) else 1.0

@@ -1,16 +1,145 @@
-"""What can be said of private statistics across parties: before the first round, and after."""
+"""Private statistics across parties (`pipeline = "statistics"`), and what can be said of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from voile.app.artefact import additive_files
+from voile.app.federate.base import (
+    FinishContext,
+    PipelineOutput,
+    ServerRows,
+    ServerSide,
+    TableKind,
+)
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
+from voile.app.federate.quality import quality_figures
+from voile.app.federate.tables import open_tables
 from voile.app.train import EXPECTED, TOO_LITTLE
-from voile.app.train_quality import CalibrationFigures, charged_quality
-from voile.pipelines.statistics import STAGES, StatisticsPlan
-from voile.release.statistics import PrivateStatistics
+from voile.app.train_quality import released_quality
+from voile.core.errors import InvalidInput
+from voile.core.schema import Schema
+from voile.federation import Pipeline, StageResult
+from voile.pipelines.calibration import split_open_rows
+from voile.pipelines.facts import FederationFacts
+from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
+from voile.pipelines.statistics import (
+    STAGES,
+    FederatedStatistics,
+    StatisticsPlan,
+    plan_statistics,
+)
+from voile.privacy.accounting.conversion import zcdp_to_epsilon
+
+if TYPE_CHECKING:
+    from voile.app.federate.agreement import FederationAgreement
+
+
+@dataclass(frozen=True)
+class StatisticsOptions:
+    """`[options]` of the pipeline "statistics".
+
+    Args:
+        noise: "shared", where parties add their parts of one noise, for which sums have to be
+            secret; "local", where each adds all of it. As is best, if None.
+    """
+
+    noise: str | None = None
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        return {"noise": self.noise}
+
+    @property
+    def shared(self) -> bool | None:
+        return None if self.noise is None else self.noise == "shared"
+
+
+class StatisticsFacts(NamedTuple):
+    """Public facts, and what was chosen."""
+
+    facts: FederationFacts
+    options: StatisticsOptions
+
+
+class StatisticsKind(TableKind):
+    """Three sums of whole numbers, from which an additive model is made for free."""
+
+    fixed_rounds: ClassVar[int | None] = 1
+
+    def options(self, stated: Mapping[str, Any], folder: Path) -> StatisticsOptions | None:  # noqa: ARG002
+        if not stated:
+            return None
+        if set(stated) != {"noise"} or stated["noise"] not in ("shared", "local"):
+            raise InvalidInput(
+                f'this pipeline has one option, noise = "shared" or "local"; found {dict(stated)}'
+            )
+        return StatisticsOptions(stated["noise"])
+
+    def open_rows(
+        self, schema: Schema, held_out: Sequence[Path], reference: Path | None
+    ) -> tuple[Any, Any, tuple[str, ...]]:
+        """Held-out rows, if there are some, are what it is judged on; it needs no others."""
+        if reference is not None:
+            raise InvalidInput("statistics bring a background of their own: leave reference out")
+        if not held_out:
+            return None, None, ()
+        rows, odd = open_tables(schema, held_out)
+        return rows, None, odd
+
+    def facts(self, levels: Mapping[str, float], **common: Any) -> StatisticsFacts:
+        options = common.pop("options", StatisticsOptions())
+        return StatisticsFacts(super().facts(levels, **common), options)
+
+    def plan(
+        self,
+        facts: StatisticsFacts,
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> StatisticsPlan:
+        if hidden is not None:
+            raise InvalidInput("statistics have no hidden layers; leave `hidden` out")
+        shared = facts.options.shared
+        return plan_statistics(facts.facts, epsilon=epsilon, delta=delta, shared=shared)
+
+    def preview(self, agreement: FederationAgreement, server: ServerSide) -> FederationPreview:  # noqa: ARG002
+        assert isinstance(agreement.plan, StatisticsPlan)
+        return preview_of_statistics(agreement.plan)
+
+    def prepared(self, plan: Any, held_out: Any) -> tuple[Pipeline, ServerRows]:
+        if held_out is None:
+            return plan, ServerRows()
+        return plan, ServerRows(*split_open_rows(held_out))
+
+    def finish(
+        self, plan: StatisticsPlan, results: Mapping[str, StageResult], context: FinishContext
+    ) -> PipelineOutput:
+        found = FederatedStatistics(plan, results)
+        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
+        alone = {
+            name: StageSpending(zcdp_to_epsilon(rho, plan.delta), plan.delta)
+            for name, rho in plan.rhos.items()
+        }
+        fitted, measured = context.rows
+        figures: dict[str, Any] = {"charged_quality": released_quality(found.statistics)}
+        if measured is not None:
+            figures["quality"] = quality_figures(found.model, measured, fitted)
+        return PipelineOutput(
+            additive_files(found.model),
+            found.promise(),
+            BudgetReadings(alone, spent, spent),
+            figures,
+        )
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
 
 _VALUES_A_SECOND = 20_000.0
 """Of exact noise."""
@@ -23,15 +152,6 @@ def preview_of_statistics(plan: StatisticsPlan) -> FederationPreview:
         seconds=_seconds(plan),
         lines=(_sharing(plan), _noise(plan), _expectation(plan)),
     )
-
-
-def charged_figures(found: PrivateStatistics) -> dict[str, Any] | None:
-    """How good the model is by the charged calibration table; None for other labels than two
-    classes."""
-    target = found.budget.target
-    if target.is_number or target.columns != 2:
-        return None
-    return charged_quality(CalibrationFigures.from_releases(found))
 
 
 def _concerns(plan: StatisticsPlan) -> Iterator[PreviewWarning]:

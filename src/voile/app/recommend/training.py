@@ -1,8 +1,8 @@
 """The item side of a recommender, charged to an account in two releases.
 
-Popularity is charged first, then the Gram matrix, or a network, on the head that it chose. Each is
-one transaction: whoever is killed between them finds the first one stored and pays for the second
-alone. Asking again gives the same moments, at no cost; new ones (`fresh`) are paid for again.
+Popularity comes first, then the Gram matrix, or a network, on the head that it chose. Both are
+charged in one transaction, or neither. Asking again gives the same moments, at no cost; new ones
+(`fresh`) are paid for again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from voile.app.explain import ReleaseService
-from voile.app.explain.charging import AccountQuestions
-from voile.app.explain.in_turn import ask_artefact, check_rest_fits, is_answered, partly_paid
-from voile.app.explain.walk import affordable
+from voile.app.explain.in_turn import Made, ReleaseChain
 from voile.core.choices import chosen
 from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee
@@ -40,8 +38,7 @@ from voile.recommenders.kinds import (
 )
 from voile.recommenders.moments import Progress
 from voile.records.ledger import Account
-from voile.records.vault import Vault
-from voile.release import Preview
+from voile.release import Preview, Release
 from voile.training.private import PrivateSteps
 
 
@@ -74,18 +71,9 @@ def train(
 ) -> ItemMoments | HistoryNetwork:
     """Learn the item side, or get it again; `BudgetExceeded` before anything is drawn."""
     plan = _plan(service, interactions, terms, progress)
-    if plan.second is not None:
-        asked_first = _questions(service.vault, plan.first, terms)
-        check_rest_fits(service.vault, asked_first, [plan.second.event])
-    asked = {"payer": terms.account, "caller": terms.caller, "fresh": terms.fresh}
-    popularity = service.obtain(plan.first, **asked)  # type: ignore[arg-type]
-    made: Any = None
-    if plan.second is not None:
-        release: Any = plan.second.release(popularity)
-        # Never fresh by itself: the charge of the first release is part of the question.
-        with partly_paid(1, 2):
-            made = service.obtain(release, payer=terms.account, caller=terms.caller)
-    return plan.finish(popularity, made)
+    popularity, *made = _chain(service, plan, terms).obtain()
+    assert isinstance(popularity, ItemPopularity)
+    return plan.finish(popularity, made[0] if made else None)
 
 
 def preview_training(
@@ -101,9 +89,9 @@ def preview_training(
         found, drawn = Preview(None, (), accuracy=noise), ()
     return replace(
         found,
-        event=plan.event,
+        event=Composed(plan.events),
         guarantees=(plan.promise,),
-        remarks=(*found.remarks, *drawn, *_affordable(service, plan, terms)),
+        remarks=(*found.remarks, *drawn, *_chain(service, plan, terms).affordable()),
     )
 
 
@@ -134,9 +122,9 @@ class _TrainingPlan:
     steps: PrivateSteps | None = None
 
     @property
-    def event(self) -> PrivacyEvent:
+    def events(self) -> tuple[PrivacyEvent, ...]:
         second = () if self.second is None else (self.second.event,)
-        return Composed((self.first.cost(1), *second))
+        return (self.first.cost(1), *second)
 
     def finish(self, popularity: ItemPopularity, made: Any) -> ItemMoments | HistoryNetwork:
         catalogue, budget = self.first.interactions.catalogue, self.first.budget
@@ -241,30 +229,15 @@ def _gram(
     return _SecondRelease(first.budget.gram_noise.event(), release)
 
 
-def _affordable(
-    service: ReleaseService, plan: _TrainingPlan, terms: TrainingTerms
-) -> tuple[str, ...]:
-    """Whether the account can pay for both releases, or for what is left to pay of them."""
-    vault, first, both = service.vault, plan.first, plan.event
-    asked = _questions(vault, first, terms, both)
-    if plan.second is None or not is_answered(vault, asked):
-        return affordable(vault, asked, terms.account, both)
-    chosen = service.obtain(first, payer=terms.account, caller=terms.caller)  # paid for before
-    event = plan.second.event
-    left = _questions(vault, plan.second.release(chosen), terms, event)
-    said = affordable(vault, left, terms.account, event)
-    if is_answered(vault, left):
-        return said
-    return tuple(f"popularity was paid for before; what is left {each}" for each in said)
+def _chain(service: ReleaseService, plan: _TrainingPlan, terms: TrainingTerms) -> ReleaseChain:
+    def following(made: Made) -> Release[Any]:
+        if not made:
+            return plan.first
+        (popularity,) = made
+        assert plan.second is not None
+        assert isinstance(popularity, ItemPopularity)
+        return plan.second.release(popularity)
 
-
-def _questions(
-    vault: Vault,
-    release: PrivatePopularity | PrivateGram | PrivateNetwork,
-    terms: TrainingTerms,
-    event: PrivacyEvent | None = None,
-) -> AccountQuestions:
-    """The question for one of both releases, charged as this event if that is another one."""
-    return ask_artefact(
-        vault, release, terms.account, caller=terms.caller, event=event, fresh=terms.fresh
+    return ReleaseChain(
+        service, following, plan.events, terms.account, terms.caller, fresh=terms.fresh
     )

@@ -112,11 +112,15 @@ def importance(artefact: Artefact) -> FeatureImportance | None:
     from voile.attribution import shapley_explainer
     from voile.release import PostProcessed
 
+    if artefact.importance is not None:
+        return FeatureImportance(artefact.importance, None, "the rows of all parties, with noise")
     if artefact.additive is not None:
         # Over the background that was released with it; which rows are shown says nothing.
         rows = draw_rows(artefact.schema, SHOWN_ROWS, np.random.default_rng(0))
         over = f"{len(rows)} rows drawn from the schema, exact for the private model"
         return FeatureImportance(artefact.additive.explain(rows), None, over)
+    if artefact.reference is None:
+        return None
     rows = artefact.reference[:SHOWN_ROWS]
     over = f"{len(rows)} public reference rows, exact for the private model"
     if artefact.has_model:
@@ -181,4 +185,8 @@ def contradictory_rounds(artefact: Artefact) -> list[str]:
 def how_to_use(artefact: Artefact) -> str:
     """The command that uses it; empty where it can only be read."""
     explains = artefact.has_model or artefact.has_surrogate
-    return f"voile explain {artefact.folder.name} rows.csv --output explanation.voile" if explains else ""
+    return (
+        f"voile explain {artefact.folder.name} rows.csv --output explanation.voile"
+        if explains
+        else ""
+    )

@@ -31,6 +31,9 @@ from voile.app.report.figures import (
     readings,
     surrogate_says_nothing,
 )
+from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_model import load_trained_model
+from voile.app.trained_report import write_model_report
 from voile.app.workspace.file import books_beside
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.guarantee import Guarantee
@@ -114,7 +117,7 @@ class ReportContents:
     outcomes: Mapping[str, Sequence[Mapping[str, bool]]]
     spent: Mapping[str, float]
     promised: Mapping[str, float]
-    schema: Schema
+    schema: Schema | None
     importance: FeatureImportance | None
     use: str
     of_black_box: bool
@@ -143,9 +146,12 @@ class ExactTrust:
 
 
 def write(command: WriteReport, context: Context) -> ReportResult:
-    """Write the page of an artefact."""
+    """Write the page of an artefact, or of a trained model."""
     if command.output is not None:
         context.check_overwriting([command.output], allowed=command.overwrite)
+    if TRAINED_MODEL.is_at(command.artefact):
+        trained = load_trained_model(command.artefact)
+        return ReportResult(write_model_report(trained, command.output))
     return ReportResult(write_report(load_artefact(command.artefact), command.output))
 
 
@@ -163,7 +169,7 @@ def write_report(artefact: Artefact, path: Path | None = None) -> Path:
 def report_contents(artefact: Artefact) -> ReportContents:
     """Collect what an artefact holds, and verify logs and findings; nothing is shown yet."""
     settings, statement, figures = artefact.settings, artefact.statement, artefact.figures
-    assessment = _assessment(artefact)
+    assessment, important = _assessment(artefact), importance(artefact)
     return ReportContents(
         name=artefact.name,
         folder=artefact.folder.name,
@@ -186,8 +192,8 @@ def report_contents(artefact: Artefact) -> ReportContents:
         outcomes=outcomes(artefact),
         spent={name: each["epsilon"] for name, each in statement["spent_by_client"].items()},
         promised=settings["promised"],
-        schema=artefact.schema,
-        importance=importance(artefact),
+        schema=None if important is None else artefact.schema,
+        importance=important,
         use=how_to_use(artefact),
         of_black_box=artefact.has_model,
         invented_reference=settings.get("reference_invented", False),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -311,6 +312,25 @@ def _integer_category(value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise SchemaError(f"expected strings or integers, found {shown(value)}", field="categories")
     _whole(value, "categories")
+
+
+def checked_cuts(found: object, domain: Domain) -> tuple[float, ...]:
+    """Cut points of a number: rising, and inside its bounds."""
+    if not isinstance(domain, Numbers):
+        raise SchemaError("only numbers have cut points", field="cuts")
+    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+        raise SchemaError(f"expected a list of numbers, found {shown(found)}", field="cuts")
+    number = _whole if domain.whole else _finite
+    cuts = tuple(number(each, "cuts") for each in found)
+    if any(one >= two for one, two in pairwise(cuts)):
+        raise SchemaError(f"cut points must rise, found {shown(list(cuts))}", field="cuts")
+    if not (domain.lower < cuts[0] and cuts[-1] <= domain.upper):
+        raise SchemaError(
+            f"cut points must be above {domain.lower} and at most {domain.upper}, found "
+            f"{shown(list(cuts))}",
+            field="cuts",
+        )
+    return cuts
 
 
 def check_text(value: object, field: str) -> None:

@@ -14,13 +14,21 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from voile.core.digest_names import digest_name
 from voile.core.errors import SchemaError, UnreadableFile
 from voile.core.input_file import read_file
 from voile.core.schema.arrays import Encoded, FeatureValues, RawColumn
-from voile.core.schema.domains import Categories, Domain, Numbers, Value, check_text, shown
+from voile.core.schema.domains import (
+    Categories,
+    Domain,
+    Numbers,
+    Value,
+    check_text,
+    checked_cuts,
+    shown,
+)
 from voile.core.schema.locate import DOCUMENT, dotted, field_at, line_of
 from voile.core.toml_text import LARGEST_TOML, parse_toml
 
@@ -34,7 +42,12 @@ class Feature:
 
     Without a `default` it is the middle of the bounds (rounded down for integers) or the first
     category. Without a `semantic` category the feature is a group of its own, under its own name.
-    `unit` is what its numbers are measured in, for people who read them.
+    `unit` is what its numbers are measured in, for people who read them. `cuts` are public cut
+    points of a number, such as clinical thresholds: each begins a bin of private statistics, which
+    then spend nothing on finding bins.
+
+    >>> Feature("pressure", Numbers(80, 200, whole=True), cuts=(120, 140)).cuts
+    (120, 140)
     """
 
     name: str
@@ -42,6 +55,7 @@ class Feature:
     default: Value | None = None
     semantic: str | None = None
     unit: str | None = None
+    cuts: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         check_text(self.name, "name")
@@ -51,6 +65,12 @@ class Feature:
         check_text(semantic, "semantic")
         object.__setattr__(self, "semantic", semantic)
         _check_unit(self.unit)
+        if self.cuts is None:
+            # Left to the class: digests of models hold what an object holds, and those of models
+            # without cut points stay what they were.
+            del self.__dict__["cuts"]
+        else:
+            object.__setattr__(self, "cuts", checked_cuts(self.cuts, self.domain))
 
     @property
     def group(self) -> str:
@@ -95,6 +115,7 @@ class Feature:
             "default": self.default,
             "semantic": self.semantic,
             **_unit(self.unit),
+            **({} if self.cuts is None else {"cuts": list(self.cuts)}),
         }
 
 
@@ -143,6 +164,7 @@ _KINDS: Mapping[str, tuple[str, _Build]] = {
     "integer": ("bounds", lambda bounds: Numbers.between(bounds, whole=True)),
     "categorical": ("categories", Categories),
 }
+_MORE: Final = ("default", "semantic", "unit", "cuts")
 _LABEL_KINDS: Mapping[str, _Build] = {"bounds": Numbers.between, "categories": Categories}
 
 
@@ -273,10 +295,10 @@ def _feature(name: str, section: _Section) -> Feature:
             field=dotted(*section.path, "kind"),
         )
     key, build = _KINDS[kind]
-    section.only("kind", key, "default", "semantic", "unit")
+    section.only("kind", key, *_MORE)
     declared = section.required(key)
     with section.inside():
-        more = {each: section.values.get(each) for each in ("default", "semantic", "unit")}
+        more = {each: section.values.get(each) for each in _MORE}
         return Feature(name, build(declared), **more)
 
 

@@ -80,7 +80,7 @@ class FeatureBins:
 def bin_codes(bins: Sequence[FeatureBins], schema: Schema, rows: Rows) -> Codes:
     """The bin of every value; rows are inside the schema. Each row is looked at by itself."""
     places = {name: place for place, name in enumerate(schema.feature_names)}
-    found = np.empty((len(rows), len(bins)), dtype=np.intp)
+    found = np.empty((len(bins), len(rows)), dtype=np.intp).T  # column by column
     for column, feature in enumerate(bins):
         found[:, column] = feature.codes(rows[:, places[feature.name]])
     return found

@@ -22,7 +22,10 @@ class TwoClasses:
 
     names: tuple[str, ...]
     columns = 1
-    outputs: DeclaredOutputs = Simplex()
+
+    @property
+    def outputs(self) -> DeclaredOutputs:
+        return Simplex()
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -44,7 +47,10 @@ class SeveralClasses:
     """A score for each class: its log-odds against the mean class (the geometric mean)."""
 
     names: tuple[str, ...]
-    outputs: DeclaredOutputs = Simplex()
+
+    @property
+    def outputs(self) -> DeclaredOutputs:
+        return Simplex()
 
     @property
     def columns(self) -> int:

@@ -22,9 +22,11 @@ from voile.core.input_file import damaged, read_file
 from voile.core.schema import Schema, is_table
 from voile.models.additive.bins import Codes, FeatureBins, bin_codes, bin_slices
 from voile.models.additive.links import Link, link_of
+from voile.models.additive.onnx_graph import model_bytes
 from voile.models.outputs import DeclaredOutputs, Outputs
 
 FORMAT: Final = "voile additive model"
+_BLOCK: Final = 4096
 Scores = NDArray[np.float64]
 """Shape (bins,): one figure for each bin of each feature, one feature after the other. With
 several classes (bins, classes)."""
@@ -130,14 +132,21 @@ class AdditiveModel:
         shape = (len(codes), len(self.bins), *self.scores.shape[1:])
         found = np.empty(shape[::-1] if len(shape) == 2 else (shape[1], shape[0], shape[2]))
         for column, part in enumerate(self._slices):
-            np.take(self.centred_scores[part], codes[:, column], axis=0, out=found[column], mode="clip")
+            np.take(
+                self.centred_scores[part], codes[:, column], axis=0, out=found[column], mode="clip"
+            )
         return np.moveaxis(found, 0, 1)
 
     def codes(self, rows: Any) -> Codes:
-        """The bin of each row in each feature in use. Rows are a table of raw values or an array."""
-        table = is_table(rows)
-        inside = self.schema.rows(rows) if table else self.schema.clamp(self.schema.numbers(rows))
-        return bin_codes(self.bins, self.schema, inside)
+        """The bin of each row in each feature in use. Rows are a table or an array."""
+        if is_table(rows):
+            return bin_codes(self.bins, self.schema, self.schema.rows(rows))
+        numbers = self.schema.numbers(rows)
+        found = np.empty((len(self.bins), len(numbers)), dtype=np.intp).T
+        for start in range(0, len(numbers), _BLOCK):  # what fits into the cache
+            block = slice(start, start + _BLOCK)
+            found[block] = bin_codes(self.bins, self.schema, self.schema.clamp(numbers[block]))
+        return found
 
     @cached_property
     def centred_scores(self) -> Scores:
@@ -200,6 +209,14 @@ class AdditiveModel:
     def digest(self) -> str:
         """SHA-256 (hex) of everything that determines the predictions and explanations."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def export_onnx(self, path: str | Path) -> Path:
+        """Write it as an ONNX graph, which runs wherever a runtime for ONNX does.
+
+        Its input `rows` holds the schema's numbers in double precision, categories as their place;
+        outputs are `predictions` and `scores`. Needs the package `onnx`.
+        """
+        return replace_file(Path(path), model_bytes(self))
 
     def to_json(self) -> str:
         """The whole model as text that people can read: every feature, bin, score and error."""

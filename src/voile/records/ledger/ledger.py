@@ -200,6 +200,11 @@ class Ledger:
             raise InvalidInput(f"there is no charge {charge!r} with a stored answer")
         return self._given_again(t, found)
 
+    def next_charges(self, t: Reader, name: str, count: int) -> list[str]:
+        """What the next charges of an account are called, if nothing else is charged before."""
+        root = self._tree.path(t, name)[-1].balance
+        return [f"{root.account}#{root.entries + place}" for place in range(count)]
+
     def node(self, t: Reader, name: str) -> AccountNode:
         """An account with its running sums."""
         return self._tree.node(t, name)

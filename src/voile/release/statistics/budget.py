@@ -14,6 +14,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.schema import Schema
 from voile.privacy.accounting.conversion import zcdp_budget
+from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.blocks import GaussianBlocks
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
@@ -67,7 +68,7 @@ class StatisticsBudget:
         _ = self.target
         if not (math.isfinite(self.rho) and self.rho > 0):
             raise InvalidInput(f"rho must be finite and above 0, found {self.rho}")
-        _ = self.tables_noise
+        _ = self.calibration_noise
 
     @classmethod
     def within(
@@ -98,19 +99,28 @@ class StatisticsBudget:
 
     @property
     def tables_rho(self) -> float:
-        return self.rho * (1 - RULE.split.calibration) * RULE.split.tables
+        """0 if every feature has public cut points: then there is no first release."""
+        share = RULE.split.tables if self.table_places else 0.0
+        return self.rho * (1 - RULE.split.calibration) * share
 
     @property
     def moments_rho(self) -> float:
-        return self.rho * (1 - RULE.split.calibration) * (1 - RULE.split.tables)
+        share = RULE.split.tables if self.table_places else 0.0
+        return self.rho * (1 - RULE.split.calibration) * (1 - share)
+
+    @property
+    def events(self) -> tuple[Zcdp, Zcdp, Zcdp]:
+        """What the three releases cost, in order."""
+        return Zcdp(self.tables_rho), Zcdp(self.moments_rho), Zcdp(self.calibration_rho)
 
     # --- sizes ----------------------------------------------------------------------------------
 
     @property
     def signal(self) -> float:
         """How far rows stand out of the noise: what decides how many bins there are."""
-        mu = math.sqrt(2 * self.rho)
-        return self.rows * mu / (math.sqrt(self.parties) * self.tables_sensitivity.value)
+        mu, features = math.sqrt(2 * self.rho), len(self.schema.features)
+        sensitivity = cell_tables(tables=features, relation=self.relation)
+        return self.rows * mu / (math.sqrt(self.parties) * sensitivity.value)
 
     @property
     def bins(self) -> int:
@@ -138,18 +148,26 @@ class StatisticsBudget:
         return max(self.bins, min(RULE.bins.levels_most, 2 * self.bins))
 
     @cached_property
+    def table_places(self) -> tuple[int, ...]:
+        """Of the features that the first release is about: all without public cut points."""
+        features = enumerate(self.schema.features)
+        return tuple(place for place, feature in features if feature.cuts is None)
+
+    @cached_property
     def fine_edges(self) -> tuple[tuple[float, ...] | None, ...]:
-        """Of each feature's fine cells; None for a category, whose levels are its cells."""
-        rule = RULE.bins
+        """Of the fine cells of each feature of the first release; None for a category, whose
+        levels are its cells."""
+        rule, features = RULE.bins, self.schema.features
         count = int(np.clip(rule.fine_per_bin * self.bins, rule.fine_least, rule.fine_most))
-        return tuple(fine_edges(feature.domain, count) for feature in self.schema.features)
+        return tuple(fine_edges(features[place].domain, count) for place in self.table_places)
 
     @cached_property
     def fine_cells(self) -> tuple[int, ...]:
-        """How many cells each feature's table has, for each label cell."""
+        """How many cells each table of the first release has, for each label cell."""
+        features = self.schema.features
         return tuple(
-            len(getattr(feature.domain, "values", ())) if edges is None else len(edges) + 1
-            for feature, edges in zip(self.schema.features, self.fine_edges, strict=True)
+            len(getattr(features[place].domain, "values", ())) if edges is None else len(edges) + 1
+            for place, edges in zip(self.table_places, self.fine_edges, strict=True)
         )
 
     @property
@@ -177,11 +195,15 @@ class StatisticsBudget:
 
     @property
     def tables_sensitivity(self) -> Sensitivity:
-        """For counts; a number adds its grid's steps in place of 1."""
-        return cell_tables(tables=len(self.schema.features), relation=self.relation)
+        """For counts of rows; a number adds its grid's steps in place of 1."""
+        tables = max(len(self.table_places), 1)
+        return cell_tables(tables=tables, relation=self.relation)
 
     @cached_property
     def tables_noise(self) -> DiscreteGaussian:
+        """Of the first release, if there is one."""
+        if not self.table_places:
+            raise InvalidInput("every feature has cut points, so there are no fine tables")
         sensitivity = self.tables_sensitivity.scaled(self.target.unit)
         return DiscreteGaussian(
             sigma=_deviation(sensitivity, self.tables_rho),
@@ -204,9 +226,12 @@ class StatisticsBudget:
     def moments_noise(self, bins: Sequence[int], rates: float | Sequence[float]) -> MomentsNoise:
         """For features with so many bins, given the rates of the label cells that the tables show.
 
-        Two classes may be given by the rate of the second.
+        Two classes may be given by the rate of the second. Without tables nothing is known of
+        rates.
         """
         shares = (1 - rates, rates) if isinstance(rates, float) else tuple(rates)
+        if not self.table_places:
+            shares = ()
         return MomentsNoise.divided(
             tuple(bins), shares, self.relation, self.moments_rho, self.target
         )
@@ -229,7 +254,7 @@ class MomentsNoise:
     label_weight: float
     sums: Sensitivity
     sums_deviation: float
-    target: Target = ClassTarget(2)
+    target: Target
     products: Sensitivity | None = None
     products_deviation: float = 0.0
 
@@ -243,7 +268,10 @@ class MomentsNoise:
         target: Target,
     ) -> MomentsNoise:
         """By the frozen rule; whatever the bins are, the cost is `rho` at most."""
-        weight = 1 - max(_count_weight(rates), RULE.moments.count_weight_least)
+        rule = RULE.moments
+        unknown = RULE.cuts.count_weight
+        count_weight = max(_count_weight(rates), rule.count_weight_least) if rates else unknown
+        weight = 1 - count_weight
         sums = centred_sums(
             bins=bins,
             label_weight=weight,

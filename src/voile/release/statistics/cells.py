@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.schema import Categories, Domain, FeatureValues, Numbers
+from voile.core.schema import Categories, Domain, Feature, FeatureValues, Numbers
 from voile.release.statistics.rule import RULE
 
 
@@ -33,6 +33,15 @@ def fine_edges(domain: Domain, count: int) -> tuple[float, ...] | None:
         edges = np.floor(edges) + 0.5
     edges = np.unique(edges)
     return tuple(edges[(edges > lower) & (edges < upper)].tolist())
+
+
+def cut_edges(feature: Feature) -> tuple[float, ...]:
+    """Edges of the bins between public cut points. A value on a cut point begins the upper bin,
+    and a value on an edge belongs to the lower one."""
+    domain, cuts = feature.domain, feature.cuts or ()
+    if isinstance(domain, Numbers) and domain.whole:
+        return tuple(cut - 0.5 for cut in cuts)
+    return tuple(math.nextafter(cut, -math.inf) for cut in cuts)
 
 
 def cell_codes(edges: tuple[float, ...] | None, values: FeatureValues) -> NDArray[np.intp]:

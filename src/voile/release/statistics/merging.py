@@ -10,8 +10,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.schema import Feature
 from voile.models.additive.bins import FeatureBins
 from voile.release.statistics.budget import StatisticsBudget
+from voile.release.statistics.cells import cut_edges
 from voile.release.statistics.rule import RULE
 
 Array = NDArray[np.float64]
@@ -32,6 +34,8 @@ class MergedTables:
     @property
     def deviation(self) -> float:
         """Of the noise on one count of rows, in the sum over parties."""
+        if not self.counts:
+            return 0.0  # on none
         noise = self.budget.tables_noise.sigma / self.budget.target.unit
         return noise * self.budget.growth[0]
 
@@ -44,13 +48,22 @@ class MergedTables:
     def all_bins(self) -> tuple[FeatureBins, ...]:
         """Of every feature of the schema, in order."""
         return tuple(
-            FeatureBins(feature.name, groups=self._merged_levels(table))
-            if edges is None
-            else FeatureBins(feature.name, edges=self._merged_edges(table, edges))
-            for feature, edges, table in zip(
-                self.budget.schema.features, self.budget.fine_edges, self.counts, strict=True
-            )
+            self._bins_of(place, feature)
+            for place, feature in enumerate(self.budget.schema.features)
         )
+
+    def _bins_of(self, place: int, feature: Feature) -> FeatureBins:
+        if feature.cuts is not None:
+            return FeatureBins(feature.name, edges=cut_edges(feature))
+        table, edges = self._table_of(place)
+        if edges is None:
+            return FeatureBins(feature.name, groups=self._merged_levels(table))
+        return FeatureBins(feature.name, edges=self._merged_edges(table, edges))
+
+    def _table_of(self, place: int) -> tuple[Array, tuple[float, ...] | None]:
+        """Of the feature at a place, in rows, with the edges of its fine cells."""
+        among = self.budget.table_places.index(place)
+        return self.counts[among], self.budget.fine_edges[among]
 
     @cached_property
     def bins(self) -> tuple[FeatureBins, ...]:
@@ -64,22 +77,31 @@ class MergedTables:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """The share of each label cell: the mean over all tables, each of which holds it."""
+        """The share of each label cell, together 1: the mean over all tables, each of which holds
+        it. Without tables nothing is known, and no share is larger."""
+        if not self.counts:
+            return (1 / self.budget.target.columns,) * self.budget.target.columns
         found = np.mean([table.sum(axis=0) for table in self.counts], axis=0) / self.budget.rows
-        return tuple(found.tolist())
+        if len(found) == 2:  # the second alone: the rule was chosen so
+            return 1 - float(found[1]), float(found[1])
+        return tuple((found + (1 - found.sum()) / len(found)).tolist())
 
     @cached_property
     def merged(self) -> tuple[tuple[Array, Array], ...]:
-        """Of each feature in use: its table summed to bins, and how many cells each bin has."""
+        """Of each feature in use: its table summed to bins, and how many cells each bin has. No
+        table holds a feature with cut points: it has no cells, and nothing is known of it."""
         found = []
-        for feature, edges, table in zip(
-            self.all_bins, self.budget.fine_edges, self.counts, strict=True
-        ):
-            if feature.count > 1:
+        for place, feature in enumerate(self.all_bins):
+            if feature.count == 1:
+                continue
+            sums = np.zeros((feature.count, self.budget.target.columns))
+            cells = np.zeros(feature.count)
+            if place in self.budget.table_places:
+                table, edges = self._table_of(place)
                 groups = self._groups(feature, edges)
-                sums = np.zeros((feature.count, table.shape[1]))
                 np.add.at(sums, groups, table)
-                found.append((sums, np.bincount(groups, minlength=feature.count).astype(float)))
+                cells = np.bincount(groups, minlength=feature.count).astype(float)
+            found.append((sums, cells))
         return tuple(found)
 
     @staticmethod
@@ -93,24 +115,49 @@ class MergedTables:
     # --- numbers --------------------------------------------------------------------------------
 
     def _merged_edges(self, table: Array, edges: tuple[float, ...]) -> tuple[float, ...]:
-        """Cuts at the quantiles k/K of the noisy counts, where bins stay large enough."""
+        """Cuts at quantiles of the noisy counts, where bins stay large enough."""
+        summed = self._summed(table)
+        cuts = self._quantile_cuts(summed)
+        return tuple(edges[cut] for cut in (*cuts, *self._tail_cuts(summed, cuts)))
+
+    def _summed(self, table: Array) -> Array:
+        """Rows up to each cell, rising."""
         from scipy.optimize import isotonic_regression
 
-        rows, wanted = float(self.budget.rows), self.budget.bins
-        summed = np.cumsum(table.sum(axis=1))
+        rows, summed = float(self.budget.rows), np.cumsum(table.sum(axis=1))
         # The number of rows is public, so the last sum is known: spread what is over.
         summed += (rows - summed[-1]) * np.arange(1, len(summed) + 1) / len(summed)
-        summed = np.clip(isotonic_regression(summed).x, 0, rows)
-        least = rows / (RULE.bins.least_mass * wanted)
-        cuts: list[int] = []
-        below = 0.0
-        for step in range(1, wanted):
-            nearest = int(np.argmin(np.abs(summed - rows * step / wanted)))
-            rises = not cuts or nearest > cuts[-1]
-            if rises and summed[nearest] - below >= least and rows - summed[nearest] >= least:
-                cuts.append(nearest)
-                below = summed[nearest]
-        return tuple(edges[cut] for cut in cuts)
+        return np.clip(isotonic_regression(summed).x, 0, rows)
+
+    def _quantile_cuts(self, summed: Array) -> list[int]:
+        """At k/K, the cells after which bins end."""
+        rows, wanted = float(self.budget.rows), self.budget.bins
+        goals = [rows * step / wanted for step in range(1, wanted)]
+        return _cuts(summed, rows, goals, 0.0, rows / (RULE.bins.least_mass * wanted))
+
+    def _tail_cuts(self, summed: Array, cuts: list[int]) -> list[int]:
+        """Where most rows share one value, few quantiles differ, and all others are one bin, even
+        if they differ most. Then what lies above the last cut is divided into smaller bins."""
+        rule, rows, wanted = RULE.tails, float(self.budget.rows), self.budget.bins
+        if (len(cuts) + 1) * rule.few > wanted:
+            return []
+        below = float(summed[cuts[-1]]) if cuts else 0.0
+        parts = min(int((rows - below) / (rows / (rule.mass * wanted))), rule.parts)
+        goals = [below + (rows - below) * step / parts for step in range(1, parts)]
+        least = rule.least * rows / (rule.mass * wanted)
+        found = _cuts(summed, rows, goals, below, least)
+        return [cut for cut in found if not cuts or cut > cuts[-1]]
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """Of the rule, where a tail was divided; else bins are what they were without that rule."""
+        divided = (
+            self._tail_cuts(summed, self._quantile_cuts(summed))
+            for table, edges in zip(self.counts, self.budget.fine_edges, strict=True)
+            if edges is not None
+            for summed in (self._summed(table),)
+        )
+        return ("tails",) if any(divided) else ()
 
     # --- categories -----------------------------------------------------------------------------
 
@@ -156,6 +203,20 @@ class MergedTables:
         groups = np.full(len(counts), places.max(initial=-1) + 1)
         groups[order] = places
         return tuple(groups.tolist())
+
+
+def _cuts(
+    summed: Array, rows: float, goals: Sequence[float], below: float, least: float
+) -> list[int]:
+    """The cells nearest to the goals, where bins hold so many rows at least, the last one too."""
+    cuts: list[int] = []
+    for goal in goals:
+        nearest = int(np.argmin(np.abs(summed - goal)))
+        rises = not cuts or nearest > cuts[-1]
+        if rises and summed[nearest] - below >= least and rows - summed[nearest] >= least:
+            cuts.append(nearest)
+            below = float(summed[nearest])
+    return cuts
 
 
 def _one_figure(rates: Array, counts: Array) -> Array:

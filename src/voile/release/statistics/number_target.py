@@ -17,6 +17,9 @@ from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Coefficients, Estimates, Matrix, Vector
 from voile.release.statistics.targets import NumberTarget, Whole
 
+_TAILS = 5.0
+"""The variance of squared errors, in units of their squared mean; 2 for normal errors."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberModel:
@@ -32,6 +35,7 @@ class NumberModel:
         variance: of the score over rows.
         error_share: of it, as far as it comes from noise.
         residual: the variance of the number.
+        square_deviation: of the noise in it.
     """
 
     budget: StatisticsBudget
@@ -43,6 +47,7 @@ class NumberModel:
     variance: float
     error_share: float
     residual: float
+    square_deviation: float
 
     @classmethod
     def solved(cls, given: Estimates) -> NumberModel:
@@ -61,6 +66,9 @@ class NumberModel:
             variance=found.variance,
             error_share=found.error_share,
             residual=label.residual,
+            square_deviation=given.noise.square_deviation
+            * given.budget.growth[1]
+            / given.budget.rows,
         )
 
     @property
@@ -132,6 +140,21 @@ class NumberFit:
         seen = self.covariance / self.variance
         found = 1 + share * (seen - 1)
         return float(np.clip(found, 0.0, rule.slope_most)), share * math.sqrt(noise)
+
+    @cached_property
+    def squared_error(self) -> tuple[float, float, float]:
+        """The mean squared error in units of t, with a 95 % interval: noise of all three sums, and
+        a sample of rows whose errors have heavy tails."""
+        first, (slope, _) = self.first, self.slope
+        product, square = self._means
+        mean = first.intercept
+        covariance, variance = product - mean**2, square - mean**2
+        found = first.residual - 2 * slope * covariance + slope**2 * variance
+        found = float(np.clip(found, 0.0, 2 * first.residual))
+        squares = first.square_deviation**2
+        noise = squares + (4 * slope**2 + slope**4) * self.deviation**2
+        width = 1.959964 * math.sqrt(noise + _TAILS * found**2 / first.budget.rows)
+        return found, max(found - width, 0.0), found + width
 
     @cached_property
     def model(self) -> AdditiveModel:

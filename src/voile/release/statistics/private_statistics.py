@@ -83,7 +83,7 @@ def joint_guarantee(budget: StatisticsBudget, *, protected: Protected, delta: fl
     >>> round(joint_guarantee(budget, protected=protected, delta=1e-5).epsilon, 3)
     2.0
     """
-    sensitivity = budget.tables_noise.sensitivity
+    sensitivity = budget.tables_sensitivity
     check_bounds(sensitivity, protected)
     return Guarantee(
         epsilon=zcdp_to_epsilon(

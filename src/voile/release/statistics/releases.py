@@ -36,10 +36,10 @@ from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Estimates
 from voile.release.statistics.sums import (
     LabelledRecords,
-    Whole,
     centred_products,
     centred_sums,
 )
+from voile.release.statistics.targets import Whole
 
 PAID_WITH: Final = "app.explain.ReleaseService.obtain"
 PUBLIC_FACTS: Final = ("schema", "number of rows", "the frozen rule of private statistics")
@@ -189,9 +189,14 @@ class _StatisticsRelease(ChargedRelease):
             "relation": str(self.budget.relation),
             "rho": self.budget.rho,
             "rows": self.budget.rows,
-            "rule": RULE.digest(*self.sections, *self.budget.target.sections),
+            "rule": RULE.digest(*self.sections, *self.more_sections),
             **self.made_from,
         }
+
+    @property
+    def more_sections(self) -> tuple[str, ...]:
+        """Of the rule, those that decide in some releases only."""
+        return self.budget.target.sections
 
     @property
     def made_from(self) -> dict[str, object]:
@@ -234,14 +239,21 @@ class _StatisticsRelease(ChargedRelease):
         return array_file.pack(self._format, arrays, {})
 
     def _unpack(self, content: bytes) -> _Numbers:
-        arrays, _ = array_file.unpack(content, STORED, self._format)
+        blocks = self.stored_blocks(content)
         with damaged(STORED):
-            blocks = tuple(arrays[name] for name in sorted(arrays))
             if tuple(block.shape for block in blocks) != self.shapes:
                 raise ValueError(f"expected arrays of shapes {self.shapes}")
+            return self.made(blocks, event=self.cost(1))
+
+    @classmethod
+    def stored_blocks(cls, content: bytes) -> tuple[Whole, ...]:
+        """What a ledger keeps of such a release; nobody needs the rows for that."""
+        arrays, _ = array_file.unpack(content, STORED, f"voile {cls.name}")
+        with damaged(STORED):
+            blocks = tuple(arrays[name] for name in sorted(arrays))
             if any(block.dtype != np.int64 for block in blocks):
                 raise ValueError("expected whole numbers")
-            return self.made(blocks, event=self.cost(1))
+            return blocks
 
 
 def weak_signal(budget: StatisticsBudget) -> tuple[str, ...]:
@@ -315,11 +327,12 @@ class PrivateFineTables(_CountsRelease):
         return tuple((cells, self.budget.target.columns) for cells in self.budget.fine_cells)
 
     def exact(self, present: LabelledRecords) -> list[Whole]:
-        pairs = zip(self.budget.fine_edges, self.budget.fine_cells, strict=True)
-        table = self.budget.target.table
+        budget, table = self.budget, self.budget.target.table
         return [
             table(cell_codes(edges, present.rows[:, place]), present.labels, cells)
-            for place, (edges, cells) in enumerate(pairs)
+            for place, edges, cells in zip(
+                budget.table_places, budget.fine_edges, budget.fine_cells, strict=True
+            )
         ]
 
     def randomised(self, exact: Sequence[Whole]) -> list[Whole]:
@@ -366,6 +379,10 @@ class PrivateMoments(_StatisticsRelease):
     @cached_property
     def merged(self) -> MergedTables:
         return MergedTables(self.budget, self.tables.blocks)
+
+    @property
+    def more_sections(self) -> tuple[str, ...]:
+        return (*super().more_sections, *self.merged.sections)
 
     @cached_property
     def noise(self) -> MomentsNoise:
@@ -451,9 +468,16 @@ class PrivateCalibrationTable(_CountsRelease):
         super().prepare()
 
     @cached_property
+    def merged(self) -> MergedTables:
+        return MergedTables(self.budget, self.tables.blocks)
+
+    @property
+    def more_sections(self) -> tuple[str, ...]:
+        return (*super().more_sections, *self.merged.sections)
+
+    @cached_property
     def first(self) -> BeforeCalibration:
-        merged = MergedTables(self.budget, self.tables.blocks)
-        return solved_model(Estimates(merged, self.moments.blocks))
+        return solved_model(Estimates(self.merged, self.moments.blocks))
 
     @property
     def rho(self) -> float:

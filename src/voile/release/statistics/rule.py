@@ -55,6 +55,20 @@ class TargetRule:
     number_residual_least: float
     ranks: int
     confidence_bins: int
+    slope_steps: int
+
+
+@dataclass(frozen=True)
+class TailRule:
+    few: float
+    mass: float
+    least: float
+    parts: int
+
+
+@dataclass(frozen=True)
+class CutsRule:
+    count_weight: float
 
 
 @dataclass(frozen=True)
@@ -104,11 +118,6 @@ class SignalRule:
 
 
 @dataclass(frozen=True)
-class ErrorRule:
-    factor: float
-
-
-@dataclass(frozen=True)
 class StatisticsRule:
     """Every figure of the rule; `rule.toml` says what each is for."""
 
@@ -117,11 +126,12 @@ class StatisticsRule:
     bins: BinRule
     moments: MomentRule
     target: TargetRule
+    tails: TailRule
+    cuts: CutsRule
     solve: SolveRule
     calibration: CalibrationRule
     slope: SlopeRule
     signal: SignalRule
-    errors: ErrorRule
 
     @classmethod
     def loads(cls, text: str) -> Self:
@@ -133,11 +143,12 @@ class StatisticsRule:
             bins=BinRule(**found.pop("bins")),
             moments=MomentRule(**found.pop("moments")),
             target=TargetRule(**found.pop("target")),
+            tails=TailRule(**found.pop("tails")),
+            cuts=CutsRule(**found.pop("cuts")),
             solve=SolveRule(**found.pop("solve")),
             calibration=CalibrationRule(**found.pop("calibration")),
             slope=SlopeRule(**found.pop("slope")),
             signal=SignalRule(**found.pop("signal")),
-            errors=ErrorRule(**found.pop("errors")),
             **found,
         )
 

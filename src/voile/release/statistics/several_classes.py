@@ -19,11 +19,11 @@ from voile.models.additive.bins import Codes, FeatureBins
 from voile.models.additive.model import summed
 from voile.release.statistics.budget import StatisticsBudget
 from voile.release.statistics.rule import RULE
-from voile.release.statistics.solving import Coefficients, Estimates, LabelFigure, Matrix, Vector
+from voile.release.statistics.solving import Coefficients, Estimates, Matrix, Vector
 from voile.release.statistics.targets import ClassTarget, Whole
 
-_NODES = 2048
-_ROUNDS = 60
+_NODES = 1024
+_ROUNDS = 25
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -71,11 +71,9 @@ class ClassesModel:
             bins=given.merged.bins,
             scores=scores,
             masses=given.masses,
-            covariances=np.array([natural @ each.covariance @ natural.T for each in found]).reshape(
-                -1, size, size
-            )
-            if found
-            else np.zeros((count, 0, 0)),
+            covariances=np.array(
+                [natural @ each.covariance @ natural.T for each in found] or np.zeros((count, 0, 0))
+            ),
             spread=_spread(found, given.correlations) if found else np.zeros((count, count)),
             error_shares=np.array([each.error_share for each in found] or [0.0] * count),
             rates=rates,
@@ -129,7 +127,8 @@ class ClassesModel:
     def _ranks(self, scores: Matrix) -> NDArray[np.intp]:
         """How many classes have a higher score; the last rank stands for all after it."""
         above = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)
-        return np.minimum(above, self.ranks - 1)
+        ranks: NDArray[np.intp] = np.minimum(above, self.ranks - 1)
+        return ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +167,7 @@ class ClassesFit:
     def _posterior(self) -> tuple[float, float]:
         """Mean and variance of the logarithm of the slope, which has a log-normal prior."""
         rule, rows = RULE.slope, self.first.budget.rows
-        grid = np.geomspace(rule.least, rule.most, 60)
+        grid = np.geomspace(rule.least, rule.most, RULE.target.slope_steps)
         likely = np.empty(len(grid))
         for place, slope in enumerate(grid):
             expected = rows * self.chances(float(slope))
@@ -187,27 +186,28 @@ class ClassesFit:
 
     def chances(self, slope: float) -> Matrix:
         """The share of all rows in each cell of the table, if scores are stretched by a slope."""
-        found, masses = self._by_cell(slope, lambda chances: chances)
-        return found / np.maximum(masses, 1e-12)[:, None] * self.shares[:, None]
+        found, _ = self._by_cell(slope)
+        masses = np.bincount(self.first.node_cells[0], minlength=len(self.table))
+        return found / np.maximum(masses, 1)[:, None] * self.shares[:, None]
 
     def losses(self, slope: float) -> Matrix:
         """The mean log-loss of rows in each cell."""
-        first, (places, ranks) = self.first, self.first.node_cells
-        chances = softmax(intercepts_for(slope * first.nodes, first.rates) + slope * first.nodes)
-        sums = np.zeros((2, *self.table.shape))
-        rows = np.repeat(places[:, None], ranks.shape[1], axis=1)
-        np.add.at(sums[0], (rows, ranks), -chances * np.log(np.maximum(chances, 1e-12)))
-        np.add.at(sums[1], (rows, ranks), chances)
-        found: Matrix = sums[0] / np.maximum(sums[1], 1e-12)
+        chances, losses = self._by_cell(slope)
+        found: Matrix = losses / np.maximum(chances, 1e-12)
         return found
 
-    def _by_cell(self, slope: float, _: object) -> tuple[Matrix, Vector]:
+    def _by_cell(self, slope: float) -> tuple[Matrix, Matrix]:
+        """For each cell the chances of all nodes there together, and chances times log-losses."""
         first, (places, ranks) = self.first, self.first.node_cells
-        chances = softmax(intercepts_for(slope * first.nodes, first.rates) + slope * first.nodes)
-        found = np.zeros(self.table.shape)
-        np.add.at(found, (np.repeat(places[:, None], ranks.shape[1], axis=1), ranks), chances)
-        masses = np.bincount(places, minlength=len(self.table)).astype(np.float64)
-        return found, masses
+        stretched = slope * first.nodes
+        chances = softmax(intercepts_for(stretched, first.rates) + stretched)
+        cells = (places[:, None] * first.ranks + ranks).ravel()
+        parts = (chances, -chances * np.log(np.maximum(chances, 1e-12)))
+        one, two = (
+            np.bincount(cells, weights=part.ravel(), minlength=self.table.size) for part in parts
+        )
+        shape = self.first.budget.calibration_shape
+        return np.reshape(one, shape), np.reshape(two, shape)
 
     @cached_property
     def model(self) -> AdditiveModel:
@@ -289,7 +289,5 @@ def _even_normal(count: int, dimensions: int) -> Matrix:
         root = (1 + root) ** (1 / (dimensions + 1))
     steps = root ** -np.arange(1.0, dimensions + 1)
     nodes: Matrix = ndtri((0.5 + np.outer(np.arange(1, count + 1), steps)) % 1)
-    return nodes / nodes.std(axis=0)
-
-
-__all__ = ["ClassesFit", "ClassesModel", "LabelFigure", "intercepts_for", "softmax"]
+    scaled: Matrix = nodes / nodes.std(axis=0)
+    return scaled

@@ -21,6 +21,7 @@ from voile.models.additive.bins import Codes
 from voile.release.records import Records
 from voile.release.statistics.targets import (
     ClassTarget,
+    NumberTarget,
     Target,
     Whole,
     coded_labels,
@@ -105,19 +106,21 @@ def centred_sums(
     """K·Σz of each feature, then s·K·Σz·tᵀ of each, then s·Σt: in the order of the noise.
 
     A row in bin k adds K·e_k − 1 to the first of a feature with K bins, s·t times that to the
-    second, and s·t to the last, s being the target's scale. A number has one figure more: s²·Σ(t² − ½).
+    second, and s·t to the last, s being the target's scale. A number has one figure more:
+    s²·Σ(t² − ½).
     """
     present = len(labels)
-    total = np.zeros(target.parts, dtype=np.int64) + _label_sums(
-        target, np.zeros(present, dtype=np.intp), labels, 1
-    )[0]
+    total = (
+        np.zeros(target.parts, dtype=np.int64)
+        + _label_sums(target, np.zeros(present, dtype=np.intp), labels, 1)[0]
+    )
     counts, turned = [], []
     for place, count in enumerate(bins):
         column = codes[:, place]
         counts.append(count * np.bincount(column, minlength=count).astype(np.int64) - present)
         sums = count * _label_sums(target, column, labels, count) - total
         turned.append(sums[:, 0] if target.parts == 1 else sums)
-    squares = [np.array([target.squares(labels).sum()])] if target.is_number else []
+    squares = [np.array([target.squares(labels).sum()])] if isinstance(target, NumberTarget) else []
     return [*counts, *turned, total, *squares]
 
 

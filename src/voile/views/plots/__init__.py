@@ -1,6 +1,7 @@
 """Pictures of explanations. Every function returns a matplotlib figure and changes nothing else.
 
 - which features matter most: `bar`, `beeswarm`
+- what an additive model says about each feature: `curves`
 - why this prediction: `waterfall`; how sure are we: `whiskers`
 - do two explanations agree: `agreement`
 - do predictions come true as often as they say: `calibration`
@@ -11,6 +12,7 @@
 from voile.views.plots.bars import bar, whiskers
 from voile.views.plots.beeswarms import beeswarm
 from voile.views.plots.comparing import agreement
+from voile.views.plots.curves import curves
 from voile.views.plots.federations import budgets, calibration, learning, rounds, trust
 from voile.views.plots.waterfalls import waterfall
 
@@ -20,6 +22,7 @@ __all__ = [
     "beeswarm",
     "budgets",
     "calibration",
+    "curves",
     "learning",
     "rounds",
     "trust",

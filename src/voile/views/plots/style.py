@@ -96,6 +96,11 @@ def write_promise(figure: Figure, described: Description) -> None:
     if described.alarms:
         alarm = "\n".join(fill(f"Do not use it as it is. {line}", 95) for line in described.alarms)
         figure.suptitle(alarm, fontsize=8, color=RAISES, x=0.02, ha="left", parse_math=False)
-    lines = [str(guarantee) for guarantee in described.guarantees] or [NO_GUARANTEE]
-    text = "\n".join(fill(line, 110) for line in [*lines, *map(str, described.notes)])
+    promises = [str(guarantee) for guarantee in described.guarantees] or [NO_GUARANTEE]
+    write_below(figure, [*promises, *map(str, described.notes)])
+
+
+def write_below(figure: Figure, lines: Sequence[str]) -> None:
+    """What must travel with a picture, in small print."""
+    text = "\n".join(fill(line, 110) for line in lines)
     figure.supxlabel(text, fontsize=7, color=QUIET, x=0.02, ha="left", parse_math=False)

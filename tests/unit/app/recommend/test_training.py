@@ -25,6 +25,7 @@ from voile.app.recommend import (
     save_recommender,
 )
 from voile.app.recommend import train as train_any
+from voile.app.recommend.training import budget_for
 from voile.core.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -99,7 +100,7 @@ def test_somebody_else_gets_the_same_moments(service: ReleaseService) -> None:
     assert train(service, SHOP, other).popularity.charge == "users#1"
 
 
-def test_broken_off_between_the_releases_it_goes_on_without_paying_twice(
+def test_broken_off_between_the_releases_nothing_was_charged(
     service: ReleaseService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened(service.vault)
@@ -111,9 +112,22 @@ def test_broken_off_between_the_releases_it_goes_on_without_paying_twice(
         patched.setattr(PrivateGram, "draw", broken)
         with pytest.raises(KeyboardInterrupt):
             train(service, SHOP, TERMS)
-    assert len(records(service, ReleaseRecord)) == 1
+    assert records(service, ReleaseRecord) == []
+    made = train(service, SHOP, TERMS)
+    assert (made.popularity.charge, made.gram and made.gram.charge) == ("users#1", "users#2")
+
+
+def test_popularity_that_an_earlier_version_paid_for_is_not_paid_for_again(
+    service: ReleaseService,
+) -> None:
+    """It charged the two releases one after the other."""
+    opened(service.vault)
+    account = service.vault.account("users")
+    budget = budget_for(account, SHOP, TERMS.epsilon, TERMS.delta)
+    first = PrivatePopularity(SHOP, budget, protected=account.protected, delta=TERMS.delta)
+    service.obtain(first, payer="users", caller=TERMS.caller)
     said = preview_training(service, SHOP, TERMS).remarks[-1]
-    assert said.startswith("popularity was paid for before; what is left fits: uses ")
+    assert said.startswith("1 of 2 releases are paid for; the rest fits: uses ")
     before = records_so_far(service)
     made = train(service, SHOP, TERMS)
     assert charged_since(service, ("users#1", "users#2"), before) == ("users#2",)
@@ -136,7 +150,7 @@ with open_vault(Path(sys.argv[1]), "example.org/shop", signing=None) as vault:
 """
 
 
-def test_killed_between_the_releases_it_goes_on_without_paying_twice(tmp_path: Path) -> None:
+def test_killed_between_the_releases_nothing_was_charged(tmp_path: Path) -> None:
     folder = tmp_path / "shop"
     with open_vault(folder, "example.org/shop", signing=None) as vault:
         opened(vault)
@@ -152,6 +166,7 @@ def test_killed_between_the_releases_it_goes_on_without_paying_twice(tmp_path: P
     assert run.returncode == -9
     with open_vault(folder, "example.org/shop", signing=None) as vault:
         service = ReleaseService(vault)
+        assert records(service, ReleaseRecord) == []
         made = train(service, SHOP, TERMS)
         assert (made.popularity.charge, made.gram and made.gram.charge) == ("users#1", "users#2")
         vault.publish()

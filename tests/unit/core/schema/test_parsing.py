@@ -217,3 +217,47 @@ kind = "integer"
         Schema.load(file)
     lines = str(raised.value).splitlines()
     assert [line.startswith(f"{file}: line ") for line in lines] == [True] * 3
+
+
+CUTS = """
+name = "people"
+[features.pressure]
+kind = "continuous"
+bounds = [80, 200]
+cuts = [120, 140]
+"""
+
+
+def test_cut_points_are_read_and_written() -> None:
+    found = Schema.loads(CUTS)
+    assert found.features[0].cuts == (120.0, 140.0)
+    assert Schema.loads(found.dumps()) == found
+    without = Schema.loads(CUTS.replace("cuts = [120, 140]", ""))
+    assert without.features[0].cuts is None
+    assert "cuts" not in without.dumps()
+    assert found.digest != without.digest
+    assert "cuts" not in vars(without.features[0])  # digests of models hold what an object holds
+
+
+@pytest.mark.parametrize(
+    ("cuts", "problem"),
+    [
+        ("[140, 120]", "must rise"),
+        ("[80, 120]", "above 80"),
+        ("[120, 201]", "at most 200"),
+        ("[]", "list of numbers"),
+        ("120", "list of numbers"),
+        ('["a"]', "expected a number"),
+        ("[nan]", "finite"),
+    ],
+)
+def test_cut_points_that_make_no_bins_are_refused(cuts: str, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem) as caught:
+        Schema.loads(CUTS.replace("[120, 140]", cuts))
+    assert caught.value.field == "features.pressure.cuts"
+
+
+def test_only_numbers_have_cut_points() -> None:
+    text = 'name = "people"\n[features.a]\nkind = "categorical"\ncategories = ["x"]\ncuts = [1]\n'
+    with pytest.raises(SchemaError, match="only numbers"):
+        Schema.loads(text)

@@ -194,3 +194,13 @@ def test_what_does_not_fit_is_refused() -> None:
         FeatureBins("age", edges=(2.0, 2.0))
     with pytest.raises(InvalidInput, match="gaps"):
         FeatureBins("colour", groups=(0, 2))
+
+
+def test_values_of_known_bins_are_those_of_rows() -> None:
+    found = model()
+    codes = found.codes(ROWS)
+    explained = found.explain(ROWS).values[:, [0, 1, 3], 0]
+    assert np.array_equal(found.explain_codes(codes), explained)
+    assert np.array_equal(found.explain_codes(codes.astype(np.uint8)), explained)
+    many = np.random.default_rng(0).uniform(0, 100, size=(10_000, 4))  # more than one block
+    assert np.array_equal(found.codes(many)[-5:], found.codes(many[-5:]))

@@ -154,3 +154,25 @@ def test_examples_in_docstrings_are_true(module: ModuleType) -> None:
     found = doctest.testmod(module)
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def test_a_tail_above_a_value_that_most_rows_share_is_divided() -> None:
+    """Of 92 % zeros, quantiles leave one cut; the rest would be one bin."""
+    given = budget(10_000, rho=50.0)
+    rows, labels = people(10_000)
+    draw = np.random.default_rng(0)
+    rows[:, 2] = np.where(draw.random(10_000) < 0.92, 0, draw.uniform(2000, 90_000, 10_000))
+    found = MergedTables(given, tables(given, rows, labels))
+    income = next(each for each in found.all_bins if each.name == "income")
+    assert income.count == 4
+    shares = np.bincount(income.codes(rows[:, 2])) / 10_000
+    assert shares[0] == pytest.approx(0.92, abs=0.01)
+    least = RULE.tails.least / (RULE.tails.mass * given.bins)
+    assert shares.min() > least - 0.002
+    assert found.sections == ("tails",)
+
+
+def test_without_such_a_value_bins_are_as_they_were() -> None:
+    rows, labels = people(4000)
+    given = budget(4000, rho=50.0)
+    assert MergedTables(given, tables(given, rows, labels)).sections == ()

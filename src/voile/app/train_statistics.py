@@ -1,0 +1,213 @@
+"""Private statistics from one table: their price, what to expect, how good."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from voile.app.commands.train import Train
+from voile.app.explain import ReleaseService
+from voile.app.explain.in_turn import ReleaseChain
+from voile.app.train_quality import released_quality
+from voile.core.errors import InvalidInput
+from voile.core.schema import Schema
+from voile.privacy.events import Composed, PrivacyEvent, Zcdp
+from voile.privacy.mechanisms.parameters import MARGIN, checked_target
+from voile.records.ledger import Account
+from voile.release import Preview
+from voile.release.contract import Release
+from voile.release.statistics import (
+    CalibrationTable,
+    CentredMoments,
+    FineTables,
+    LabelledRecords,
+    PrivateCalibrationTable,
+    PrivateFineTables,
+    PrivateMoments,
+    PrivateStatistics,
+    StatisticsBudget,
+    joint_guarantee,
+)
+from voile.release.statistics.rule import RULE
+
+TOO_LITTLE: Final = RULE.signal.least
+"""Under this signal, explanations had little in common with those of a model without noise."""
+EXPECTED: Final = (
+    (2000.0, 0.01, 0.02),
+    (1000.0, 0.02, 0.03),
+    (500.0, 0.03, 0.04),
+    (200.0, 0.04, 0.05),
+    (80.0, 0.05, 0.08),
+)
+"""From a signal on: the most that models lost in AUC and log-loss to logistic regression without
+privacy, on five public data sets, rounded up (results/private_statistics.json, 16,000 rows)."""
+
+
+@dataclass(frozen=True, eq=False)
+class StatisticsTraining:
+    """An additive model from private statistics.
+
+    Args:
+        service: what charges.
+        records: protected.
+        schema: public.
+        command: who pays how much, and who asks.
+    """
+
+    service: ReleaseService
+    records: LabelledRecords
+    schema: Schema
+    command: Train
+
+    @cached_property
+    def account(self) -> Account:
+        return self.service.vault.account(self.command.account)
+
+    @cached_property
+    def budget(self) -> StatisticsBudget:
+        """The least noise for which the account grants all three releases."""
+        return StatisticsBudget(
+            schema=self.schema,
+            rows=len(self.records),
+            relation=self.account.protected.relation,
+            rho=granted_rho(self.account, self.command.epsilon, self.command.delta),
+        )
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """What the three releases cost, in order."""
+        return self.budget.events
+
+    @cached_property
+    def first(self) -> PrivateFineTables:
+        return PrivateFineTables(self.records, self.budget, **self._terms)
+
+    @cached_property
+    def chain(self) -> ReleaseChain:
+        """All three, charged together."""
+        asks = self.command
+        return ReleaseChain(
+            service=self.service,
+            following=self._next,
+            events=self.events,
+            payer=asks.account,
+            caller=asks.caller,
+            fresh=asks.redraw,
+        )
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether it was paid for before, and is asked for again."""
+        return bool(self.chain.paid_before())
+
+    @property
+    def paid_before(self) -> tuple[str, tuple[str, ...]]:
+        """The data set, and the charges that need not be made any more."""
+        charges = (each.charge for each in self.chain.paid_before())
+        return self.account.protected.dataset, tuple(filter(None, charges))
+
+    def learn(self) -> PrivateStatistics:
+        """All three, paid for; `BudgetExceeded` before anything is drawn."""
+        tables, moments, calibration = self.chain.obtain()
+        assert isinstance(tables, FineTables)
+        assert isinstance(moments, CentredMoments)
+        assert isinstance(calibration, CalibrationTable)
+        promise = joint_guarantee(self.budget, **self._terms)
+        return PrivateStatistics(self.budget, tables, moments, calibration, promise)
+
+    def quality(self, statistics: PrivateStatistics) -> dict[str, Any]:
+        """By the third release, which was charged."""
+        return released_quality(statistics)
+
+    def preview(self) -> Preview:
+        """What training would cost and be like, all releases together; nothing is charged."""
+        found = self.service.preview(self.first, payer=self.command.account)
+        budget, unit = self.budget, self.budget.target.unit
+        first = budget.tables_noise.sigma / unit
+        last = budget.calibration_noise.sigma / (unit**2 if budget.target.is_number else 1)
+        return replace(
+            found,
+            event=Composed(self.events),
+            guarantees=(joint_guarantee(budget, **self._terms),),
+            accuracy=(
+                f"noise of standard deviation {first:.3g} on counts of the fine "
+                f"tables, about {self._expected_moments_noise:.3g} on sums of the moments "
+                f"and {last:.3g} on {'sums' if budget.target.is_number else 'counts'} of the "
+                "calibration table"
+            ),
+            standard_error=None,
+            half_width=None,
+            remarks=tuple(filter(None, (self.expectation, self.warning, *self.chain.affordable()))),
+        )
+
+    @property
+    def expectation(self) -> str:
+        """What to expect, from public facts."""
+        budget = self.budget
+        signal = (
+            f"signal {budget.signal:.0f} ({budget.rows:,} rows, {len(self.schema.features)} "
+            f"features, up to {budget.bins} bins of a number)"
+        )
+        if budget.target.parts > 1 or budget.target.is_number:
+            return signal  # the study behind the figures below is about two classes
+        lost = next((each for each in EXPECTED if budget.signal >= each[0]), None)
+        if lost is None:
+            return f"{signal}: no model of the study did well with so little"
+        return (
+            f"{signal}: on public data sets such models lost at most {lost[1]:.2f} in AUC and "
+            f"{lost[2]:.2f} in log-loss to logistic regression without privacy"
+        )
+
+    @property
+    def warning(self) -> str:
+        """What to say before anything is spent, where the signal is too small; else nothing."""
+        budget = self.budget
+        if budget.signal >= TOO_LITTLE:
+            return ""
+        rows = math.ceil(budget.rows * TOO_LITTLE / budget.signal)
+        return (
+            f"Too little signal: {budget.signal:.1f}, and below {TOO_LITTLE:g} a model is mostly "
+            f"noise. Use fewer features, a larger epsilon, more rows (about {rows:,} for this "
+            "epsilon), or a secure sum with others who hold such rows"
+        )
+
+    @property
+    def _expected_moments_noise(self) -> float:
+        """If every feature keeps all bins that it may have, and both classes are as frequent."""
+        budget = self.budget
+        cells = zip(budget.fine_edges, budget.fine_cells, strict=True)
+        bins = [budget.bins if edges else min(count, budget.level_bins) for edges, count in cells]
+        kept = [count for count in bins if count > 1]
+        even = (1 / budget.target.columns,) * budget.target.columns
+        return budget.moments_noise(kept, even).label_deviation
+
+    def _next(self, made: Sequence[Any]) -> Release[Any]:
+        """The release after those that were made."""
+        names = ("tables", "moments")
+        if not made:
+            return self.first
+        kind = (PrivateMoments, PrivateCalibrationTable)[len(made) - 1]
+        known = dict(zip(names, made, strict=False))
+        return kind(self.records, self.budget, **self._terms, **known)
+
+    @property
+    def _terms(self) -> dict[str, Any]:
+        return {"protected": self.account.protected, "delta": self.command.delta}
+
+
+def granted_rho(account: Account, epsilon: float, delta: float) -> float:
+    """The largest cost that an account of this measure and of (epsilon, delta) grants.
+
+    With Rényi orders it is enough that the cost fits at one of them.
+    """
+    epsilon, delta = checked_target(epsilon, delta, pure=False)
+    if account.measure is None:
+        raise InvalidInput(
+            f"account {account.name!r} is a plan of events that were fixed when it was opened; "
+            "training needs an account without a plan"
+        )
+    budgets, unit = account.measure.budgets(epsilon, delta), account.measure.cost(Zcdp(1.0))
+    return max(each / cost for each, cost in zip(budgets, unit, strict=True)) * (1 - MARGIN)

@@ -1,0 +1,81 @@
+"""`voile train` for several classes and for numbers: trained, judged and explained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.app.training_examples import asked, table, write_csv, write_people
+from tests.unit.release.statistics.examples import SCHEMA, people
+
+from voile.app.calls import handle
+from voile.app.commands.federate import WriteReport
+from voile.app.trained_model import load_trained_model
+from voile.core.schema import Categories, Label, Numbers, Schema
+
+LABELS = {
+    "classes": Label("ill", Categories(("no", "some", "much"))),
+    "number": Label("ill", Numbers(0.0, 200.0), unit="EUR"),
+}
+
+
+def labels(rows: Any, label: str) -> list[Any]:
+    draw = np.random.default_rng(0)
+    score = 0.05 * (rows[:, 0] - 55) + 0.04 * (rows[:, 1] - 128) + rows[:, 4]
+    noisy = score + 0.5 * draw.normal(size=len(rows))
+    if label == "number":
+        return [round(float(each), 2) for each in 80 + 25 * noisy]
+    return [("no", "some", "much")[int(np.digitize(each, [-0.5, 1.2]))] for each in noisy]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return write_people(tmp_path)
+
+
+def written(home: Path, label: str) -> Schema:
+    schema = replace(SCHEMA, label=LABELS[label])
+    (home / "people.toml").write_text(schema.dumps())
+    for name, count, seed in (("rows", 1500, 0), ("open", 400, 1)):
+        rows = people(count, seed)[0]
+        write_csv(home / f"{name}.csv", table(count, seed) | {"ill": labels(rows, label)})
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("label", "figure"), [("classes", "log-loss"), ("number", "root of the mean squared error")]
+)
+def test_it_is_trained_judged_and_explained(home: Path, label: str, figure: str) -> None:
+    written(home, label)
+    preview: Any = handle(asked(home, preview=True))
+    assert "signal" in str(preview.preview)
+    result: Any = handle(asked(home, held_out=str(home / "open.csv")))
+    assert len(result.new) == 3
+    charged = result.trained.quality["charged"]
+    found = charged["figures"][figure]
+    assert found["low"] < found["figure"] < found["high"] < found["baseline"]
+    assert charged["alarms"] == []
+    assert result.trained.quality["held_out"]["figures"]
+    loaded = load_trained_model(home / "model")
+    rows = people(3, seed=4)[0]
+    assert np.array_equal(loaded.predict(rows), result.trained.additive.predict(rows))
+    again: Any = handle(asked(home))
+    assert again.new == ()
+    handle(WriteReport.read({"artefact": str(home / "model"), "output": str(home / "page.html")}))
+    assert "ill" in (home / "page.html").read_text()
+
+
+def test_labels_without_sense_raise_an_alarm(home: Path) -> None:
+    for label in LABELS:
+        folder = home / label
+        folder.mkdir()
+        write_people(folder)
+        written(folder, label)
+        rows = people(1500, 0)[0]
+        shuffled = np.random.default_rng(5).permutation(np.array(labels(rows, label), dtype=object))
+        write_csv(folder / "rows.csv", table(1500) | {"ill": shuffled.tolist()})
+        result: Any = handle(asked(folder))
+        assert result.trained.quality["alarms"]
