@@ -19,8 +19,8 @@ from voile.app.federate.base import (
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.tables import open_tables
-from voile.app.train import EXPECTED, TOO_LITTLE
 from voile.app.train_quality import released_quality
+from voile.app.train_statistics import EXPECTED, TOO_LITTLE
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
 from voile.federation import Pipeline, StageResult
@@ -28,7 +28,6 @@ from voile.pipelines.calibration import split_open_rows
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
 from voile.pipelines.statistics import (
-    STAGES,
     FederatedStatistics,
     StatisticsPlan,
     plan_statistics,
@@ -180,11 +179,11 @@ def _sharing(plan: StatisticsPlan) -> str:
 
 def _noise(plan: StatisticsPlan) -> str:
     growth = math.sqrt(plan.budget.parties)
-    tables, table = plan.budget.tables_noise.sigma, plan.budget.calibration_noise.sigma
-    return (
-        f"noise of standard deviation {growth * tables:.3g} on sums of the fine tables, and "
-        f"{growth * table:.3g} on those of the calibration table"
-    )
+    last = growth * plan.budget.calibration_noise.sigma
+    said = f"{last:.3g} on sums of the calibration table"
+    if plan.budget.table_places:
+        said = f"{growth * plan.budget.tables_noise.sigma:.3g} on sums of the fine tables, {said}"
+    return f"noise of standard deviation {said}"
 
 
 def _expectation(plan: StatisticsPlan) -> str:
@@ -203,5 +202,5 @@ def _expectation(plan: StatisticsPlan) -> str:
 
 def _seconds(plan: StatisticsPlan) -> float:
     """Most of it is exact noise; two parties work at a time."""
-    values = sum(plan.tasks[name].length for name in STAGES)
+    values = sum(task.length for task in plan.tasks.values())
     return len(plan.facts.sizes) * (values / _VALUES_A_SECOND + 0.2)
