@@ -21,10 +21,10 @@ from tests.unit.cli.test_explain import BACKGROUND, FREE, asked
 from tests.unit.cli.test_explain import prepared as loans
 from tests.unit.recommenders.examples import catalogue, table
 from voile import cli
+from voile.app import trained_recommender as recommenders
 from voile.app.assess import handler as assessing
 from voile.app.explain import files, inputs, outputs
 from voile.app.federate import run as federation
-from voile.app.recommend import artefact as recommenders
 from voile.app.recommend import handler as asking
 from voile.assess import assessment
 from voile.cli import commands, explain_output

@@ -7,6 +7,8 @@
     model.safetensors        the private model where it is no network; its tag says what it is
     curves.json              of an additive model, the same for people
     image_model.safetensors  a classifier of images, and images.toml, what these look like
+    recommender.json         a recommender (`voile.app.recommend`), with catalogue.json and
+                             moments.safetensors
     importance.voile         what matters to somebody's model over the rows of all parties
     surrogate.safetensors    the private surrogate
     explainer.safetensors    the distilled explainer with its surrogate
@@ -35,6 +37,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from voile.app import trained_recommender as recommender
 from voile.app.alarms import alarms
 from voile.app.artefact_manifest import (
     LOGS,
@@ -71,6 +74,7 @@ from voile.pipelines.calibration import Calibration, last_layer
 from voile.pipelines.image_classifier import ImageModel
 from voile.pipelines.images import ImageSchema
 from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
+from voile.recommenders import ItemMoments
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
 
@@ -88,6 +92,7 @@ MODEL: Final = "model.safetensors"
 CURVES: Final = "curves.json"
 IMPORTANCE: Final = "importance.voile"
 IMAGES: Final = "images.toml"
+RECOMMENDER: Final = recommender.MANIFEST
 IMAGE_MODEL: Final = "image_model.safetensors"
 _ALWAYS: Final = frozenset({GUARANTEES, FIGURES, HISTORY})
 _OF_A_TABLE: Final = frozenset({SCHEMA, REFERENCE})
@@ -97,6 +102,7 @@ _PARTS: Final = {
     MODEL: frozenset({SCHEMA, MODEL, CURVES}),
     IMPORTANCE: frozenset({SCHEMA, IMPORTANCE}),
     IMAGE_MODEL: frozenset({IMAGES, IMAGE_MODEL}),
+    RECOMMENDER: frozenset({RECOMMENDER, recommender.CATALOGUE, recommender.MOMENTS}),
 }
 """By one file of the format, all that are there together with it."""
 _OPTIONAL: Final = frozenset[str]().union(*_PARTS.values())
@@ -157,6 +163,11 @@ def importance_files(schema: Schema, importance: Explanation) -> Files:
 def image_files(model: ImageModel) -> Files:
     """A classifier of images, and what they look like."""
     return {IMAGES: partial(_write_schema, model.schema), IMAGE_MODEL: model.save}
+
+
+def recommender_files(moments: ItemMoments) -> Files:
+    """A recommender, as `voile recommend train` writes one: the folder is one of these, too."""
+    return {RECOMMENDER: lambda path: recommender.save_recommender(moments, path.parent)}
 
 
 def check_place(folder: Path) -> None:
@@ -247,6 +258,8 @@ class Artefact:
         if BLACK_BOX not in self.files:
             if self.has_model:
                 raise Refused("this artefact holds no network, but a model of another kind")
+            if RECOMMENDER in self.files:
+                raise Refused("this artefact holds a recommender: see `voile recommend list`")
             if IMAGE_MODEL in self.files:
                 raise Refused("this artefact classifies images: use `image_model` in Python")
             if IMPORTANCE in self.files:

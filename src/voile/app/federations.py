@@ -39,7 +39,7 @@ from voile.app.federate.run import (
 )
 from voile.app.federate.status import RunStatus, RunWatch, run_status, stop_run
 from voile.app.public_example import EXAMPLE
-from voile.app.report import compared, quality, write_report
+from voile.app.report import compared, how_to_use, quality, write_report
 from voile.app.workspace import release_name
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
@@ -109,8 +109,9 @@ class FederationResult:
         figures: the last figure of each stage, by what it is.
         compared: figures with intervals, and what they are compared with.
         output: the server's folder, which is a workspace.
-        release: how the artefact is called in that workspace.
+        release: how the artefact is called in that workspace; empty where it has no model of rows.
         example: public rows to explain first.
+        use: the command that uses the artefact; empty where it can only be read.
     """
 
     agreement: str
@@ -122,6 +123,7 @@ class FederationResult:
     output: Path
     release: str
     example: Path
+    use: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -170,8 +172,9 @@ def run_federation(command: Federate, context: Context) -> FederationResult | Fe
         figures=tuple(quality(artefact)),
         compared=tuple(compared(artefact)),
         output=server.folder,
-        release=release_name(artefact),
+        release=release_name(artefact) if artefact.has_model else "",
         example=server.folder / EXAMPLE,
+        use=how_to_use(artefact),
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
+from zipfile import ZipFile
 
 from voile.core.atomic_file import disk_fault, locked
 from voile.core.errors import InvalidInput, UnreadableFile
@@ -22,6 +23,7 @@ from voile.datasets.csv_files import check_form
 from voile.datasets.tables import is_parquet
 
 SCHEMA_FILE: Final = "schema.toml"
+ARRAYS: Final = ".npz"
 _LOCK: Final = ".voile-init.lock"
 _PATIENCE: Final = 30.0
 """Seconds to wait for another start in the same folder."""
@@ -58,13 +60,22 @@ def one_start_at_a_time(folder: Path) -> AbstractContextManager[None]:
 
 def header(file: Path) -> tuple[str, ...]:
     """The names of the columns; not one value is read."""
-    names = _parquet_header(file) if is_parquet(file) else _csv_header(file)
+    if file.suffix == ARRAYS:
+        names = _array_names(file)
+    else:
+        names = _parquet_header(file) if is_parquet(file) else _csv_header(file)
     if len(names) < 2 or len(set(names)) < len(names) or not all(names):
         raise InvalidInput(
             f"{file}: expected a header with two or more different names, found {len(names)} "
             f"columns, {len(set(names))} of them different"
         )
     return names
+
+
+def _array_names(file: Path) -> tuple[str, ...]:
+    """Of a file that `numpy.savez` wrote."""
+    with damaged(file), ZipFile(file) as held:
+        return tuple(name.removesuffix(".npy") for name in held.namelist())
 
 
 def _csv_header(file: Path) -> tuple[str, ...]:

@@ -107,13 +107,13 @@ def _print_federated(result: FederationResult) -> None:
         for each in result.compared
         if each["what"].startswith("log-loss")
     ]
-    following = explain_by_name(result.output, result.release, result.example)
-    console().print(
-        "\n".join([str(result.guarantee), "", *lines, "", f"artefact  {result.artefact}"])
-        + f"\nreport    {result.report}\n\nNext, try (or with rows of your own):\n"
-        f"  {following}",
-        soft_wrap=True,
-    )
+    following = result.use
+    if result.release:
+        following = explain_by_name(result.output, result.release, result.example)
+    lines += ["", f"artefact  {result.artefact}", f"report    {result.report}"]
+    if following:
+        lines += ["", "Next, try (or with rows of your own):", f"  {following}"]
+    console().print("\n".join([str(result.guarantee), "", *lines]), soft_wrap=True)
 
 
 def _show_preview(found: FederationPreview, *, as_json: bool) -> None:

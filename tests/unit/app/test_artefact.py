@@ -32,6 +32,7 @@ def test_a_model_that_was_not_calibrated_predicts_as_it_did(old: Artefact) -> No
 
 def test_it_is_explained_reported_on_and_verified(old: Artefact) -> None:
     shown = importance(old)
+    assert shown is not None
     assert shown.explanation.guarantees == old.guarantees
     page = report_html(old)
     assert "calibrated on" not in page

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,27 +15,28 @@ from tests.unit.federation.secure_aggregation.parties import identities, signer
 from tests.unit.recommenders.examples import DELTA, USER, budget, shop
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
-from voile.federation import Rounds, SecureSum, Threads
+from voile.federation import (
+    Client,
+    CountingGuard,
+    HistoryRow,
+    Node,
+    Outcome,
+    Rounds,
+    SecureMember,
+    SecureSum,
+    Threads,
+    run_pipeline,
+)
 from voile.federation.secure_aggregation import ActiveServer, AttemptsInMemory
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.recommenders import (
     Interactions,
     ItemMoments,
     MomentsBudget,
-    PrivateGram,
     PrivatePopularity,
     autoencoder_from,
-    joint_guarantee,
 )
-from voile.recommenders.federated import (
-    SecretUpload,
-    ShopStatement,
-    folded_gram,
-    gram_upload,
-    joined_moments,
-    joined_popularity,
-    popularity_upload,
-)
+from voile.recommenders.federated import MomentsPlan, shop_means
 from voile.recommenders.rows import gram, grid_bits, popularity, unfolded, unit_rows
 
 NAMES = ("east", "north", "south", "west")
@@ -46,45 +49,23 @@ def parts() -> dict[str, Interactions]:
     return {name: ALL.of_users(of == place) for place, name in enumerate(NAMES)}
 
 
-def sums() -> SecureSum:
-    return SecureSum(ActiveServer(), identities(NAMES), dict.fromkeys(NAMES, 1))
+def plan(spent: MomentsBudget) -> MomentsPlan:
+    sizes = {name: len(part) for name, part in parts().items()}
+    secure = SecureSum(ActiveServer(), identities(NAMES), sizes)
+    return MomentsPlan(ALL.catalogue, sizes, USER, spent, DELTA, secure)
 
 
-def total(upload: SecretUpload, vectors: dict[str, Any], falls: str | None = None) -> Any:
-    nodes: list[Any] = [
-        upload.node(name, vector, signer(name), AttemptsInMemory())
-        for name, vector in vectors.items()
-    ]
-    nodes = [
-        Falling(node, 2) if name == falls else node
-        for name, node in zip(vectors, nodes, strict=True)
-    ]
-    rounds = Rounds(
-        Threads(nodes), upload.protocol.sizes, agreement=upload.agreement, sign=signer("server")
-    )
-    return upload.total(rounds)
-
-
-def federated(spent: MomentsBudget) -> ItemMoments:
-    shops = parts()
-    given: dict[str, Any] = {"protected": USER, "delta": DELTA}
-    first = {name: PrivatePopularity(each, spent, **given) for name, each in shops.items()}
-    stated = {
-        name: ShopStatement(
-            guarantee=joint_guarantee(each.budget, protected=each.protected, delta=DELTA),
-            charges=("users#1", "users#2"),
-        )
-        for name, each in first.items()
-    }
-    upload = popularity_upload(sums(), spent, agreement="moments 1")
-    whole = total(upload, {name: each.draw().values for name, each in first.items()})
-    chosen = joined_popularity(whole, spent, stated)
-    second = {
-        name: PrivateGram(each, spent, **given, chosen=chosen) for name, each in shops.items()
-    }
-    upload = gram_upload(sums(), spent, agreement="moments 2")
-    matrices = total(upload, {name: folded_gram(each.draw()) for name, each in second.items()})
-    return joined_moments(ALL.catalogue, spent, chosen, matrices, stated)
+def federated(spent: MomentsBudget, falls: str | None = None) -> ItemMoments:
+    """By a secure sum; one shop may fall out of the second round."""
+    agreed, nodes = plan(spent), list[Any]()
+    stages = {stage.name: stage for stage in agreed.stages}
+    for name, part in parts().items():
+        client = Client(name, len(part), part, agreed.tasks, CountingGuard(1), agreement="moments")
+        member = SecureMember(stages, signer(name), AttemptsInMemory())
+        node: Any = Node(client, secure=member)
+        nodes.append(Falling(node, 2) if name == falls else node)
+    rounds = Rounds(Threads(nodes), agreed.sizes, agreement="moments", sign=signer("server"))
+    return agreed.moments(run_pipeline(agreed, rounds))
 
 
 def plain(_: object, values: Any, __: object = None) -> Any:
@@ -125,27 +106,33 @@ def test_noise_is_that_of_all_shops_and_the_promise_that_of_one() -> None:
 
 
 def test_a_shop_that_falls_out_leaves_no_moments() -> None:
-    spent = budget(ALL, 5.0, parties=4)
-    upload = popularity_upload(sums(), spent, agreement="moments 1")
-    with pytest.raises(Refused, match=r"without \['north'\]: agree anew"):
-        total(upload, {name: np.ones(24) for name in NAMES}, falls="north")
+    with pytest.raises(Refused, match=r"is without \['north'\]: agree anew"):
+        federated(budget(ALL, 5.0, parties=4), falls="north")
 
 
 def test_terms_that_do_not_fit_are_refused() -> None:
     spent = budget(ALL, 5.0, parties=4)
-    upload = popularity_upload(sums(), spent, agreement="moments 1")
-    with pytest.raises(InvalidInput, match="a vector of 24 values"):
-        upload.node("east", np.ones(5), signer("east"), AttemptsInMemory())
-    heavy = SecureSum(
-        ActiveServer(), identities(NAMES), dict(zip(NAMES, (1, 2, 3, 4), strict=True))
-    )
-    with pytest.raises(InvalidInput, match="declares the size 1"):
-        popularity_upload(heavy, spent, agreement="moments 1")
-    chosen = joined_popularity(np.ones(24), spent, {})
-    with pytest.raises(InvalidInput, match="for 4 shops, found 0"):
-        joined_moments(ALL.catalogue, spent, chosen, np.zeros(300), {})
+    with pytest.raises(InvalidInput, match="1200 users of 3 shops, found 1200 of 4"):
+        plan(replace(spent, parties=3))
     with pytest.raises(InvalidInput, match="the budget is for 1200 users"):
         PrivatePopularity(shop(1201), spent, protected=USER, delta=DELTA)
+
+
+def test_arrays_of_the_rounds_come_back_to_the_bit() -> None:
+    """From what is kept of the sums: a server's log has digests of the means."""
+    spent = budget(ALL, 5.0, parties=4)
+    draw, agreed = np.random.default_rng(0), plan(spent)
+    means = {
+        name: {"moments": draw.normal(0, 50, task.noise.shape).astype(np.float32)}
+        for name, task in agreed.tasks.items()
+    }
+    rows = tuple(HistoryRow("s", 1, name, Outcome.ANSWERED, "", 0.0) for name in NAMES)
+    results: Any = {
+        name: SimpleNamespace(arrays=arrays, rows=rows) for name, arrays in means.items()
+    }
+    again = shop_means(agreed.moments(results))
+    for name, arrays in means.items():
+        np.testing.assert_array_equal(again[name]["moments"], arrays["moments"])
 
 
 def test_with_one_user_a_shop_almost_nothing_is_left() -> None:

@@ -16,10 +16,10 @@ from voile.app.explain.assessed import same_price
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace
-from voile.app.recommend.artefact import MANIFEST as RECOMMENDER
-from voile.app.recommend.artefact import load_recommender
 from voile.app.trained_model import FOLDER as TRAINED_MODEL
 from voile.app.trained_model import load_trained_model
+from voile.app.trained_recommender import MANIFEST as RECOMMENDER
+from voile.app.trained_recommender import load_recommender
 from voile.app.workspace.file import books_beside
 from voile.assess.attribute_canaries import attribute_trial
 from voile.assess.claims import UNCHARGED, charge_beside

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -29,9 +29,6 @@ from voile.pipelines.importance import STAGE, ImportancePlan
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
 from voile.privacy.accounting import PrivacyLoss
 from voile.release.records import Records
-
-if TYPE_CHECKING:
-    from voile.app.federate.agreement import FederationAgreement
 
 _LOUD: Final = 0.25
 """From this share of the outputs' width on, noise hides most of what an importance says."""
@@ -141,7 +138,7 @@ class AggregateKind(TableKind):
 
     def preview(
         self,
-        agreement: FederationAgreement,
+        agreement: Any,
         server: ServerSide,  # noqa: ARG002
     ) -> FederationPreview:
         plan = agreement.plan

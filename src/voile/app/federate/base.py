@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from voile.app.artefact import Files
 from voile.app.explain.rows import read_records
@@ -24,9 +24,6 @@ from voile.pipelines.promises import PromisedGuarantees
 from voile.pipelines.trusted_averaging import TrustRule
 from voile.training import Progress as Steps
 from voile.training import TrainingPlan
-
-if TYPE_CHECKING:
-    from voile.app.federate.agreement import FederationAgreement
 
 Say = Callable[[str], None]
 """Told in words what is being done."""
@@ -163,7 +160,7 @@ class PipelineKind(Protocol):
             hidden: widths of hidden layers; a default if None.
         """
 
-    def preview(self, agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
+    def preview(self, agreement: Any, server: ServerSide) -> FederationPreview:
         """What is to be expected and what is odd, besides what is said of every federation."""
 
     def finish(
@@ -230,7 +227,7 @@ class TableKind:
             )
         return FederationFacts(**common)
 
-    def preview(self, agreement: FederationAgreement, server: ServerSide) -> FederationPreview:  # noqa: ARG002
+    def preview(self, agreement: Any, server: ServerSide) -> FederationPreview:  # noqa: ARG002
         return FederationPreview()
 
     def prepared(self, plan: Any, held_out: Any) -> tuple[Pipeline, ServerRows]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,6 @@ from voile.pipelines.shapley_guided_noise import GuidedTask
 from voile.pipelines.tables import TableRecords
 from voile.pipelines.trusted_averaging.tasks import GlobalModel
 from voile.training import Softmax, TargetLoss, TrainingPlan, fit, perceptron, with_arrays
-
-if TYPE_CHECKING:
-    from voile.app.federate.agreement import FederationAgreement
-    from voile.app.federate.kinds import ServerSide
 
 TABLE: Final = "expected_quality.json"
 ACCURACY, FIDELITY = "accuracy", "fidelity"
@@ -273,7 +269,7 @@ class FederationPreview:
             yield "no expected figures: this pipeline or label was not studied"
 
 
-def preview_of_networks(agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
+def preview_of_networks(agreement: Any, server: Any) -> FederationPreview:
     """What can be said of networks over tables, from public facts and unprotected rows."""
     found, measured = attainable(server.held_out), split_open_rows(server.held_out)[1]
     expected: tuple[ExpectedFigure, ...] = ()
@@ -349,7 +345,7 @@ def _of_quality(
 # --- how long -------------------------------------------------------------------------------------
 
 
-def _seconds(agreement: FederationAgreement, server: ServerSide) -> float:
+def _seconds(agreement: Any, server: Any) -> float:
     """One participation of each stage is tried, with rows drawn from the schema.
 
     How stable explanations are is estimated by training the first stage again.
@@ -384,11 +380,11 @@ def _timed(surrogate: Surrogate, schema: Schema, plan: TrainingPlan) -> float:
     return time.perf_counter() - began
 
 
-def _participation(agreement: FederationAgreement, stage: Stage, given: Mapping[str, Any]) -> float:
+def _participation(agreement: Any, stage: Stage, given: Mapping[str, Any]) -> float:
     task = stage.task.local.network if isinstance(stage.task, GlobalModel) else stage.task
     if not isinstance(task, NetworkTask | GuidedTask):
         return 0.0
-    size = sum(agreement.sizes.values()) // len(agreement.sizes)
+    size: int = sum(agreement.sizes.values()) // len(agreement.sizes)
     rows = max(min(size, _TIMED_ROWS), 1)
     instruction = Instruction(stage.name, 1, agreement.plan.start(stage.name), given)
     records = _invented(agreement.schema, rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from voile.pipelines.objectives import BLACK_BOX
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
 from voile.pipelines.promises import promise
 from voile.training import with_arrays
-
-if TYPE_CHECKING:
-    from voile.app.federate.agreement import FederationAgreement
 
 
 class ImageKind(TableKind):
@@ -64,7 +61,7 @@ class ImageKind(TableKind):
 
     def preview(
         self,
-        agreement: FederationAgreement,
+        agreement: Any,
         server: ServerSide,
     ) -> FederationPreview:
         (stage,) = agreement.plan.stages

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from voile.app.calls import Context
 from voile.app.commands.federate import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
@@ -37,7 +39,7 @@ from voile.app.federate.run import FederationRun, announce, run_server
 from voile.app.federate.status import RunWatch
 from voile.app.toml_file import TomlFile
 from voile.core.errors import InvalidInput, Refused
-from voile.core.input_file import read_private
+from voile.core.input_file import damaged, read_private
 from voile.core.one_thread import one_thread
 from voile.core.schema.locate import quoted
 from voile.datasets.tables import check_cells_separate, read_protected_table
@@ -302,9 +304,18 @@ def enrol(path: Path) -> Enrolment:
         raise InvalidInput(f"{path}: needs [superlink] with address and root_certificates")
     if node.accepts.columns:
         check_cells_separate(node.data)  # a line break in a private cell would add to the count
-    rows = len(next(iter(read_protected_table(node.data).values()), ()))
+    rows = _records_in(node.data)
     key = party_key(path.parent, origin_of(node.name, "node"))
     return Enrolment(node.name, rows, str(key), node.superlink.key)
+
+
+def _records_in(path: Path) -> int:
+    """Lines of a table, or images of a file of arrays; of a shop, whose records are users, state
+    their number instead."""
+    if path.suffix == ".npz":
+        with damaged(path), np.load(path, allow_pickle=False) as arrays:
+            return len(arrays["labels"])
+    return len(next(iter(read_protected_table(path).values()), ()))
 
 
 def server_key_line(path: Path) -> str:

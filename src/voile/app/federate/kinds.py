@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from voile.app.federate.expectation import (
 )
 from voile.app.federate.images import ImageKind
 from voile.app.federate.quality import quality_figures
+from voile.app.federate.recommender import RecommenderKind
 from voile.app.federate.stability import stability_figures
 from voile.app.federate.statistics import StatisticsKind
 from voile.attribution import FastShap, Surrogate
@@ -85,9 +86,6 @@ from voile.pipelines.trusted_averaging import (
 )
 from voile.pipelines.trusted_averaging import STAGE as TRUSTED_STAGE
 
-if TYPE_CHECKING:
-    from voile.app.federate.agreement import FederationAgreement
-
 _EXPLAINED: Final = 200
 _FEWEST_COMPARED: Final = 10
 _MOST_COMPARED: Final = 500
@@ -98,7 +96,7 @@ class NetworkKind(TableKind):
 
     counts_members: ClassVar[bool] = True
 
-    def preview(self, agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
+    def preview(self, agreement: Any, server: ServerSide) -> FederationPreview:
         return preview_of_networks(agreement, server)
 
     def prepared(self, plan: Any, held_out: TableRecords) -> tuple[Pipeline, ServerRows]:
@@ -366,6 +364,7 @@ KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
         "aggregate": AggregateKind(),
         "images": ImageKind(),
         "statistics": StatisticsKind(),
+        "recommender": RecommenderKind(),
     },
     "voile.pipelines",
 )

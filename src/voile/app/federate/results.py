@@ -105,6 +105,10 @@ SEEN_IN_SECRET: Final = (
     ("the server", "of each round the sum of updates, who is in it, and what each was charged"),
     ("other parties, and the public", "the arrays after every round"),
 )
+_OPEN_ROWS: Final = (
+    "rows listed as held out, which the model is calibrated and judged by, and reference rows: "
+    "they are public"
+)
 _NO_NOISE: Final = (
     "what a secure sum does not do: it adds no noise, so what is promised rests on each party's "
     "own; without that, a server that chooses the arrays reads single rows out of a sum. Parties "
@@ -139,8 +143,7 @@ def statement_of(
             "what the shape of the model, the schema, the sizes and the schedule reveal: they are "
             "public",
             "rows that are explained: whoever asks knows them",
-            "rows listed as held out, which the model is calibrated and judged by, and reference "
-            "rows: they are public",
+            *((_OPEN_ROWS,) if "quality" in made.figures else ()),
             "whether a client took part in a round",
             *_of_secure_sum(agreement),
             *reserved(agreement),

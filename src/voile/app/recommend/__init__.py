@@ -1,20 +1,13 @@
 """Recommenders that are paid for once, from interactions to the page that a user sees.
 
 - learn the item side, charged and on record: `train`, before it `preview_training`
-- keep it: `save_recommender`, `load_recommender` give a `TrainedRecommender`
+- keep it: `save_recommender`, `load_recommender`; of a federation, `open_recommender`
 - ask it something: a `RecommendationSpec` says what, about whom and toward whom; `answer` gives it
   to the user herself for free and to others charged, on record; before it `preview`
 """
 
 from voile.app.commands.recommend import Audience
-from voile.app.recommend.artefact import (
-    TrainedRecommender,
-    check_not_inside,
-    check_place,
-    load_recommender,
-    save_recommender,
-)
-from voile.app.recommend.handler import answer, preview
+from voile.app.recommend.handler import answer, open_recommender, preview
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
@@ -25,6 +18,13 @@ from voile.app.recommend.training import (
     TrainingTerms,
     preview_training,
     train,
+)
+from voile.app.trained_recommender import (
+    TrainedRecommender,
+    check_not_inside,
+    check_place,
+    load_recommender,
+    save_recommender,
 )
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "check_not_inside",
     "check_place",
     "load_recommender",
+    "open_recommender",
     "preview",
     "preview_training",
     "save_recommender",

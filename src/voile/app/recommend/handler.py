@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from voile.app.artefact import is_artefact, load_artefact
 from voile.app.calls import Context
 from voile.app.commands.fields import RecordFiles
 from voile.app.commands.recommend import (
@@ -21,13 +23,6 @@ from voile.app.explain.in_turn import charged_since, records_so_far
 from voile.app.explain.outputs import Outputs
 from voile.app.explain_rows import ExplainResult, PreviewResult
 from voile.app.output_check import check_outputs, files_of
-from voile.app.recommend.artefact import (
-    TrainedRecommender,
-    check_not_inside,
-    check_place,
-    load_recommender,
-    save_recommender,
-)
 from voile.app.recommend.specification import (
     ITEMS,
     SCORES,
@@ -39,16 +34,25 @@ from voile.app.recommend.training import (
     preview_training,
     train,
 )
-from voile.core.errors import InvalidInput, Refused
+from voile.app.trained_recommender import (
+    TrainedRecommender,
+    check_not_inside,
+    check_place,
+    load_recommender,
+    save_recommender,
+)
+from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
 from voile.core.rendering import write_page
+from voile.federation import digest_of_arrays
 from voile.federation.history import event_as_text
 from voile.privacy.events import PrivacyEvent
 from voile.recommenders import (
     ByItems,
     ByLabels,
     Interactions,
+    ItemMoments,
     LabelImportance,
     LinearRecommender,
     NetworkRecommender,
@@ -64,8 +68,9 @@ from voile.recommenders import (
     read_interactions,
 )
 from voile.recommenders.explaining import Groups, label_clusters
+from voile.recommenders.federated import shop_means
 from voile.recommenders.kinds import HistoryNetwork, network_guarantee
-from voile.records.audit_log import ReleaseRecord, decode_record
+from voile.records.audit_log import FederationRoundRecord, ReleaseRecord, decode_record
 from voile.records.checkpoints import Kept
 from voile.records.ledger.event_text import event_for_log, event_text
 from voile.records.storage import Reader
@@ -88,8 +93,24 @@ NO_HISTORY: Final = (
 )
 _PURPOSES: Final = {Audience.SELF: "told to herself", Audience.OTHERS: "told to others"}
 """As records state it, in this version and those before."""
+_LEAST_SPENT: Final = 0.98
+"""Of what a federation promises, its moments spend at least this share."""
 _DIGITS: Final = 12
 """Of a digest, in what a record says about its subject."""
+
+
+def open_recommender(folder: Path) -> TrainedRecommender:
+    """With the federation that left it there, if one did.
+
+    `VerificationFailed` if that promised something else than the recommender states.
+    """
+    trained = load_recommender(folder)
+    if not is_artefact(folder):
+        return trained
+    artefact = load_artefact(folder)
+    if artefact.guarantees != (trained.guarantee,):
+        raise VerificationFailed(f"{folder}: states another guarantee than its federation does")
+    return replace(trained, federation=artefact.name)
 
 
 def answer(
@@ -127,7 +148,10 @@ def build(
 ) -> Release[Any]:
     """The release that keeps the promise."""
     if spec.toward is Audience.SELF:
-        paying_account(service, trained)
+        if trained.federation:
+            check_rounds_here(service, trained)
+        else:
+            paying_account(service, trained)
         return _free_release(trained, spec)
     payer, epsilon = spec.price
     check_paid_here(service, trained, payer)
@@ -153,6 +177,12 @@ def check_paid_here(service: ReleaseService, trained: TrainedRecommender, accoun
     account. One below it will not do: of two parallel ones the dearer alone counts above, which is
     true of different users and not of one who is told about in both.
     """
+    if trained.federation:
+        raise Refused(
+            f"this recommender was paid for by the parties of {trained.federation!r}, each from "
+            "its own account: no account here can pay for what others are told about a user; "
+            "nothing was charged"
+        )
     payer = paying_account(service, trained)
     if payer != account:
         raise Refused(
@@ -185,6 +215,46 @@ def paying_account(service: ReleaseService, trained: TrainedRecommender) -> str:
             "or train again there (what was paid for is free); nothing was charged"
         )
     trained.paid_in[vault.storage] = found
+    return found
+
+
+def check_rounds_here(service: ReleaseService, trained: TrainedRecommender) -> None:
+    """`Refused` unless these books are the server's, and its log has the rounds of these very
+    moments, under a promise that covers what they state.
+
+    Every party's charge was compared with its own log when the federation ended.
+    """
+    vault = service.vault
+    if vault.storage in trained.paid_in:
+        return
+    moments, promise = trained.moments, trained.guarantee
+    means = shop_means(moments) if isinstance(moments, ItemMoments) else {}
+    wanted = {
+        (f"{trained.federation}: {stage}", sha256(digest_of_arrays(mean).encode()).digest())
+        for stage, mean in means.items()
+    }
+    records = vault.storage.read_snapshot(lambda t: _rounds(vault, t))
+    found = {
+        (each.federation, each.model)
+        for each in records
+        if each.delta == promise.delta
+        and _LEAST_SPENT * each.epsilon <= promise.epsilon <= each.epsilon
+    }
+    if not wanted or not wanted <= found:
+        raise Refused(
+            "this database has no rounds of this recommender on the terms it states, so its "
+            "guarantee is not repeated. Name that of the federation's server (log.db in its "
+            "folder); nothing was charged"
+        )
+    trained.paid_in[vault.storage] = trained.federation
+
+
+def _rounds(vault: Vault, t: Reader) -> list[FederationRoundRecord]:
+    found, first = [], 0
+    while lines := vault.log.records(t, first=first):
+        first += len(lines)
+        decoded = (decode_record(line) for line in lines)
+        found += [each for each in decoded if isinstance(each, FederationRoundRecord)]
     return found
 
 
@@ -385,7 +455,7 @@ def _answer(
     files = [*outputs.files, *pages]
     if not preview_only:
         context.check_overwriting(files, allowed=command.overwrite)
-    trained = load_recommender(command.model)
+    trained = open_recommender(command.model)
     found = read_interactions(command.interactions, trained.catalogue)
     with context.records(place) as service:
         vault = service.vault

@@ -1,6 +1,6 @@
 """What a report says about an artefact, collected and verified; `voile.views` makes it a page."""
 
-from voile.app.report.figures import compared, importance, quality
+from voile.app.report.figures import compared, how_to_use, importance, quality
 from voile.app.report.handler import (
     CheckedLog,
     ExactTrust,
@@ -21,6 +21,7 @@ __all__ = [
     "check_log",
     "compared",
     "exact_trust",
+    "how_to_use",
     "importance",
     "quality",
     "report_contents",

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from voile.app.alarms import shown_name
-from voile.app.artefact import Artefact
+from voile.app.artefact import RECOMMENDER, Artefact
 from voile.app.shown_rounds import contradictions
 from voile.core.description import Description
 from voile.core.explanation import Explanation
@@ -184,6 +184,8 @@ def contradictory_rounds(artefact: Artefact) -> list[str]:
 
 def how_to_use(artefact: Artefact) -> str:
     """The command that uses it; empty where it can only be read."""
+    if RECOMMENDER in artefact.files:
+        return f"voile recommend list {artefact.folder.name} interactions.csv --user USER"
     explains = artefact.has_model or artefact.has_surrogate
     return (
         f"voile explain {artefact.folder.name} rows.csv --output explanation.voile"

@@ -32,7 +32,7 @@ output_name = "output 1"
 
 def write_model(path: Path) -> None:
     """A model of somebody else: a logistic regression without privacy, on public rows."""
-    from skl2onnx import to_onnx
+    to_onnx = pytest.importorskip("skl2onnx").to_onnx
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -80,7 +80,8 @@ def test_it_leaves_the_mean_of_what_parties_released(job: Job, artefact: Artefac
     explainer = plan.release.importance.explainer
     exact = np.abs(explainer(np.concatenate(rows)).values).mean(axis=0)
     assert found.standard_errors is not None
-    assert np.abs(found.values[0] - exact).max() < 6 * found.standard_errors.max()
+    off = np.abs(found.values[0] - exact).max()
+    assert found.standard_errors.max() / 20 < off < 6 * found.standard_errors.max()
     assert found.carries(KnownNote.ABSOLUTE)
     assert not found.carries(KnownNote.NOT_CHARGED)
 
@@ -101,6 +102,7 @@ def test_its_report_shows_the_importance_and_no_model(artefact: Artefact) -> Non
     assert "Mean absolute Shapley values over the rows of all parties, with noise" in page
     assert "How good it is" not in page
     assert "voile explain" not in page
+    assert "rows listed as held out" not in page
     with pytest.raises(Refused, match="what matters to a model, and not the model"):
         _ = artefact.model
 

@@ -12,7 +12,12 @@ from tests.support.pages import report_html
 from voile.app.artefact import Artefact, load_artefact
 from voile.app.federate import Job, federate, read_job
 from voile.app.federate.preview import preview
-from voile.app.federate.starting import NewParty, Settings, write_federation
+from voile.app.federate.starting import (
+    NewParty,
+    Settings,
+    start_federation,
+    write_federation,
+)
 from voile.app.report import check_log
 from voile.core.errors import InvalidInput, Refused, UnreadableFile
 from voile.pipelines.images import ImageRecords, ImageSchema
@@ -131,3 +136,15 @@ def test_a_schema_of_images_comes_back(tmp_path: Path) -> None:
     (tmp_path / "images.toml").write_text("name = 3\n")
     with pytest.raises(UnreadableFile):
         ImageSchema.load(tmp_path / "images.toml")
+
+
+def test_a_federation_of_images_starts_from_their_files(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.npz" for name in PARTIES]
+    for place, (file, count) in enumerate(zip(files, PARTIES.values(), strict=True)):
+        np.savez(file, **stripes(count, place))
+    started = start_federation(files, tmp_path / "study", name="stripes 1")
+    assert started.columns == ("images", "labels")
+    assert started.config.is_file()
+    (tmp_path / "cut.npz").write_bytes(files[0].read_bytes()[:100])
+    with pytest.raises(UnreadableFile, match=r"cut\.npz"):
+        start_federation([tmp_path / "cut.npz"], tmp_path / "other", name="other")

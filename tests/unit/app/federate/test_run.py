@@ -321,7 +321,9 @@ def test_the_report_needs_nothing_else_and_says_everything(
 
 def test_the_picture_of_importance_shows_what_the_noise_leaves_open(artefact: Artefact) -> None:
     """With the ± that single explanations of the same artefact have."""
-    shown = importance(artefact).describe(schema=artefact.schema)
+    found = importance(artefact)
+    assert found is not None
+    shown = found.describe(schema=artefact.schema)
     assert artefact.deviations is not None
     assert shown.uncertainty is Uncertainty.ESTIMATE
     for each in shown.outputs[0].contributions:

@@ -71,6 +71,7 @@ class TrainedRecommender:
     Args:
         moments: frozen, like everything here; of a network, popularity and its parameters.
         kind: which model, one of `voile.recommenders.kinds.MODELS`.
+        federation: whose parties paid for it, each in its own books; empty for one account.
         paid_in: the books in which it was looked up already who paid, and who that was.
         free: releases toward users themselves that were built already, by what is asked. They are
             frozen, and the same for every user.
@@ -78,6 +79,7 @@ class TrainedRecommender:
 
     moments: ItemMoments | HistoryNetwork
     kind: str = DEFAULT
+    federation: str = ""
     paid_in: MutableMapping[Storage, str] = field(
         init=False, repr=False, default_factory=WeakKeyDictionary
     )
@@ -217,7 +219,7 @@ def load_recommender(folder: Path) -> TrainedRecommender:
             return TrainedRecommender(made, model["name"])
         popularity, gram = _read_moments([folder / name for name in kept], budget, charges)
         moments = ItemMoments(catalogue, budget, popularity, gram, promise)
-        return TrainedRecommender(moments, model["name"])
+    return TrainedRecommender(moments, model["name"])
 
 
 def _read_network(

@@ -1,0 +1,114 @@
+"""`pipeline = "recommender"`: item moments of several shops, and a recommender made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from voile.app.artefact import recommender_files
+from voile.app.federate.base import FinishContext, PipelineOutput, ServerSide, TableKind
+from voile.app.federate.expectation import FederationPreview, PreviewWarning
+from voile.core.errors import InvalidInput
+from voile.core.guarantee import ProtectedUnit
+from voile.federation import StageResult
+from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
+from voile.pipelines.promises import promise
+from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.events import Composed
+from voile.recommenders import (
+    Catalogue,
+    Interactions,
+    MomentsBudget,
+    read_catalogue,
+    read_interactions,
+)
+from voile.recommenders.federated import MomentsPlan
+from voile.recommenders.moments import expected_quality
+
+
+class RecommenderKind(TableKind):
+    """Each shop brings its users' interactions with the items of one catalogue.
+
+    A record is a user, whatever the number of her lines; shops declare how many users they have.
+    """
+
+    unit: ClassVar[ProtectedUnit] = ProtectedUnit.USER
+    fixed_rounds: ClassVar[int | None] = 1
+
+    def schema(self, path: Path) -> Any:
+        return read_catalogue(path, name=path.stem)
+
+    def records(self, schema: Catalogue, path: Path) -> Interactions:  # type: ignore[override]
+        return read_interactions(path, schema)
+
+    def open_rows(
+        self,
+        schema: Any,  # noqa: ARG002
+        held_out: Sequence[Path],  # noqa: ARG002
+        reference: Path | None,  # noqa: ARG002
+    ) -> tuple[Any, Any, tuple[str, ...]]:
+        return None, None, ()
+
+    def facts(self, levels: Mapping[str, float], **common: Any) -> dict[str, Any]:
+        if levels:
+            raise InvalidInput(f"shops have no levels of their own, found {sorted(levels)}")
+        return common
+
+    def plan(
+        self,
+        facts: Mapping[str, Any],
+        *,
+        epsilon: float,
+        delta: float,
+        hidden: tuple[int, ...] | None,
+    ) -> MomentsPlan:
+        if hidden is not None:
+            raise InvalidInput("moments have no hidden layers; leave `hidden` out")
+        catalogue, sizes, protected = facts["schema"], facts["sizes"], facts["protected"]
+        for share in (1.0, 0.999, 0.99):  # numerical composition adds a little for its grid
+            budget = MomentsBudget.exact(
+                users=sum(sizes.values()),
+                items=len(catalogue),
+                relation=protected.relation,
+                epsilon=share * epsilon,
+                delta=delta,
+            )
+            budget = replace(budget, parties=len(sizes))
+            plan = MomentsPlan(catalogue, sizes, protected, budget, delta, facts["protocol"])
+            events = Composed(plan.participation_events)
+            if PrivacyLoss().compose(events).epsilon(delta) <= epsilon:
+                return plan
+        raise InvalidInput(f"no noise was found for epsilon = {epsilon:g} at delta = {delta:g}")
+
+    def preview(
+        self,
+        agreement: Any,
+        server: ServerSide,  # noqa: ARG002
+    ) -> FederationPreview:
+        plan = agreement.plan
+        assert isinstance(plan, MomentsPlan)
+        said = expected_quality(plan.budget)
+        if plan.budget.popularity_only:
+            return FederationPreview(concerns=tuple(map(PreviewWarning, said)), lines=said[:0])
+        return FederationPreview(lines=said, seconds=1.0)
+
+    def finish(
+        self,
+        plan: MomentsPlan,
+        results: Mapping[str, StageResult],
+        context: FinishContext,  # noqa: ARG002
+    ) -> PipelineOutput:
+        moments = plan.moments(results)
+        alone = {
+            stage: StageSpending(
+                PrivacyLoss().compose(task.cost(1)).epsilon(plan.delta), plan.delta
+            )
+            for stage, task in plan.tasks.items()
+        }
+        joint = StageSpending(plan.guarantee().epsilon, plan.delta)
+        promised = promise(plan, results, *plan.tasks)
+        return PipelineOutput(
+            recommender_files(moments), promised, BudgetReadings(alone, joint, joint)
+        )
