@@ -357,16 +357,7 @@ class Sums:
 
     def noise(self, stage: str) -> SharedGaussian:
         """What each party adds in a round."""
-        release = self.release(stage, _nobody(self.plan))
-        parts = _blocks_of(release.noise, release.shapes)
-        # Costs of blocks add up, and so do squares of what moves each of them.
-        relative = math.sqrt(math.fsum(part.sensitivity.value**2 for part in parts))
-        return SharedGaussian(
-            sigmas=tuple(sigma for part in parts for sigma in part.sigmas),
-            shapes=tuple(shape for part in parts for shape in part.shapes),
-            sensitivity=replace(parts[0].sensitivity, value=relative),
-            shares=self.plan.shares,
-        )
+        return noise_in_shares(self.release(stage, _nobody(self.plan)), self.plan.shares)
 
     def release(self, stage: str, records: Any) -> Release:
         """The release of one table, of which a party takes the exact numbers."""
@@ -401,6 +392,19 @@ class Sums:
         parts = np.split(flat[: ends[-1]], ends[:-1])
         totals = [part.reshape(s) for part, s in zip(parts, noise.shapes, strict=True)]
         return noise.restored(totals, self.weight(stage))
+
+
+def noise_in_shares(release: Release, shares: int) -> SharedGaussian:
+    """The noise of a release, of which so many parties together give all."""
+    parts = _blocks_of(release.noise, release.shapes)
+    # Costs of blocks add up, and so do squares of what moves each of them.
+    relative = math.sqrt(math.fsum(part.sensitivity.value**2 for part in parts))
+    return SharedGaussian(
+        sigmas=tuple(sigma for part in parts for sigma in part.sigmas),
+        shapes=tuple(shape for part in parts for shape in part.shapes),
+        sensitivity=replace(parts[0].sensitivity, value=relative),
+        shares=shares,
+    )
 
 
 def _blocks_of(

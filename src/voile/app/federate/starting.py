@@ -62,7 +62,7 @@ relation = {relation}  # "zero-out", or "replace one" at about twice the cost
 {parties}"""
 _OTHERS: Final = """\
 or "logistic regression", "trusted", "shapley-guided noise"
-# or "full private explainer", as published; without labels: "aggregate", "recommender", "images\""""
+# "full private explainer", as published; without labels: "aggregate", "recommender", "images\""""
 _NOISE_STAYS: Final = "; noise stays as it is"
 _STATISTICS: Final = "statistics"
 _OR_NETWORKS: Final = """\
