@@ -23,7 +23,7 @@ from voile.federation import (
     SecureSum,
     TrimmedMean,
 )
-from voile.federation.aggregators import CentredClipping, FedYogi, LevelAvg
+from voile.federation.aggregators import CentredClipping, FedYogi, LevelAvg, WholeSum
 from voile.federation.secure_aggregation import ActiveServer, HonestButCurious, Sparse
 from voile.federation.secure_aggregation.signed import SERVER
 from voile.federation.secure_aggregation.threat_models import Complete
@@ -48,6 +48,8 @@ CASES: dict[str, RoundProtocol] = {
     "trimmed": PlainRound(TrimmedMean()),
     "krum": PlainRound(Krum(1)),
     "centred": PlainRound(CentredClipping()),
+    "whole": PlainRound(WholeSum()),
+    "whole, in secret": secret(ActiveServer(), WholeSum()),
     "curious": secret(HonestButCurious(colluders=2), FedAvg()),
     "sparse": secret(HonestButCurious(graph=Sparse(4, 3, 1)), FedAvg()),
     "active": secret(ActiveServer(threshold=4), FedAdam()),

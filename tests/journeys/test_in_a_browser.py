@@ -41,6 +41,7 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("light", "dark")
 COMMANDS: Final = """
 $ voile init north.csv south.csv --label readmitted
 $ sed -i 's/^rows = 0/rows = 400/' federation.toml
+$ sed -i 's/^pipeline = "statistics"/pipeline = "private explainer"/' federation.toml
 $ sed -i 's/^# distillation_steps = 3000/distillation_steps = 5/' server.toml
 $ mv described.toml schema.toml
 $ voile federate federation.toml --yes

@@ -16,8 +16,9 @@ from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.recommenders import examples as shops
 from voile.assess import members_count
 from voile.assess.assessment import AuditTrial
-from voile.assess.figure_trials import count_trial, invented_statistics, statistics_at_half_noise
+from voile.assess.figure_trials import count_trial
 from voile.assess.release_trials import release_trial
+from voile.assess.statistics_trials import at_half_noise, invented_statistics
 from voile.assess.user_trials import invented_moments
 from voile.core.guarantee import Relation
 from voile.models import Box, wrap
@@ -83,7 +84,7 @@ def test_correct_statistics_are_kept(place: int, relation: Relation) -> None:
 @pytest.mark.parametrize("place", range(3))
 def test_statistics_with_half_of_their_noise_are_refuted(place: int) -> None:
     charged = invented_statistics(Relation.BLANK_ONE, 0.1, delta=1e-5)[place]
-    trial = release_trial("statistics", statistics_at_half_noise(charged), charged.cost(1))
+    trial = release_trial("statistics", at_half_noise(charged), charged.cost(1))
     assert runs_until_refuted(trial, MOST) is not None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -27,15 +27,6 @@ from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
 from voile.pipelines.trusted_averaging.tasks import LABELS, ROWS, LocalTraining
 from voile.privacy.events import PrivacyEvent
 from voile.release import PUBLIC
-from voile.release.statistics import (
-    CentredMoments,
-    FineTables,
-    LabelledRecords,
-    PrivateCalibrationTable,
-    PrivateFineTables,
-    PrivateMoments,
-    StatisticsBudget,
-)
 from voile.training import arrays_of, perceptron
 
 MOST_TOGETHER: Final = 8
@@ -250,89 +241,3 @@ def _model() -> NetworkModel:
     columns = len(_SCHEMA.column_names)
     network = perceptron(columns, (), 2, np.random.default_rng(0))
     return NetworkModel.from_arrays(_SCHEMA, OutputHead.of_label(_SCHEMA), arrays_of(network))
-
-
-# --- private statistics: rows in the sums over an invented table, or not --------------------------
-# Two features of two levels are enough: noise follows from the sensitivity, which one row reaches
-# with any number of features and bins.
-
-
-Statistics: TypeAlias = PrivateFineTables | PrivateMoments | PrivateCalibrationTable
-STATISTICS: Final[tuple[type[Statistics], ...]] = (
-    PrivateFineTables,
-    PrivateMoments,
-    PrivateCalibrationTable,
-)
-"""In the order in which they are charged."""
-_NULL: Final = np.nan
-
-
-def invented_statistics(relation: Relation, rho: float, *, delta: float) -> tuple[Statistics, ...]:
-    """The three releases that so much was spent on together, over an invented table."""
-    return tuple(
-        _invented_release(kind, relation, rho, delta, _table(_NULL, 1)) for kind in STATISTICS
-    )
-
-
-def invented_share(name: str, relation: Relation, rho: float, *, delta: float) -> Statistics:
-    """The one of them that is called so, which cost so much by itself."""
-    names = [kind.name for kind in STATISTICS]
-    place = names.index(name)
-    share = invented_statistics(relation, 1.0, delta=delta)[place].rho
-    return invented_statistics(relation, rho / share, delta=delta)[place]
-
-
-def statistics(release: Statistics, together: int) -> tuple[Arrangement, ...]:
-    """Rows that say yes everywhere, against rows that say no, or nothing."""
-    is_replaced = release.protected.relation is Relation.REPLACE_ONE
-    inside = _drawing(release, 1.0, together)
-    outside = _drawing(release, 0.0 if is_replaced else _NULL, together)
-    return (ReleaseCanary("some rows", inside, outside),)
-
-
-def statistics_at_half_noise(release: Statistics) -> Statistics:
-    """Four times the cost: shares of it, which are fixed, stay."""
-    budget = release.budget
-    table = _table(_NULL, 1)
-    return _invented_release(type(release), budget.relation, 4 * budget.rho, release.delta, table)
-
-
-def _drawing(release: Statistics, said: float, together: int) -> Callable[[int], Floats]:
-    budget, table = release.budget, _table(said, together)
-    made = _invented_release(type(release), budget.relation, budget.rho, release.delta, table)
-
-    def side(draws: int) -> Floats:
-        drawn = (made.draw().blocks for _ in range(draws))
-        return np.stack([np.concatenate([b.ravel() for b in blocks]) for blocks in drawn]).astype(
-            np.float64
-        )
-
-    return side
-
-
-def _table(said: float, together: int) -> LabelledRecords:
-    """So many rows that say the same, among null rows."""
-    cells = np.full((4 * together, len(_SCHEMA.features)), _NULL)
-    cells[:together] = said
-    return LabelledRecords.read(cells, _SCHEMA, cells[:, 0])
-
-
-def _invented_release(
-    kind: type[Statistics], relation: Relation, rho: float, delta: float, table: LabelledRecords
-) -> Statistics:
-    """What was released before is invented too: it depends on no row of the table."""
-    budget = StatisticsBudget(schema=_SCHEMA, rows=len(table), relation=relation, rho=rho)
-    terms: dict[str, Any] = {
-        "protected": Protected(ProtectedUnit.ROW, relation, "invented rows"),
-        "delta": delta,
-    }
-    if kind is PrivateFineTables:
-        return PrivateFineTables(table, budget, **terms)
-    even = np.full((len(_BINARY.values), 2), len(table) // 4, dtype=np.int64)
-    tables = FineTables((even,) * len(_SCHEMA.features), event=None)
-    second = PrivateMoments(table, budget, **terms, tables=tables)
-    if kind is PrivateMoments:
-        return second
-    nothing = tuple(np.zeros(shape, dtype=np.int64) for shape in second.shapes)
-    moments = CentredMoments(nothing, event=None)
-    return PrivateCalibrationTable(table, budget, **terms, tables=tables, moments=moments)

@@ -13,6 +13,7 @@ from voile.assess import (
     background_trials,
     explanation_trials,
     figure_trials,
+    statistics_trials,
     user_trials,
 )
 from voile.assess.assessment import Arrangement, AuditTrial
@@ -59,8 +60,8 @@ KINDS: Final = (
     ReleaseKind(PrivatePopularity, user_trials.moments, _SOME, user_trials.at_half_noise),
     ReleaseKind(PrivateGram, user_trials.moments, _SOME, user_trials.at_half_noise),
     *(
-        ReleaseKind(kind, figure_trials.statistics, _SOME, figure_trials.statistics_at_half_noise)
-        for kind in figure_trials.STATISTICS
+        ReleaseKind(kind, statistics_trials.statistics, _SOME, statistics_trials.at_half_noise)
+        for kind in statistics_trials.STATISTICS
     ),
     ReleaseKind(ChargedRate, figure_trials.rates, _SOME, figure_trials.rate_at_half_noise),
 )

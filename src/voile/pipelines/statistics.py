@@ -99,7 +99,7 @@ class StatisticsPlan:
     @cached_property
     def tasks(self) -> Mapping[str, StatisticsTask]:
         """What every client has to be set up with, by stage."""
-        return {name: StatisticsTask(self, name) for name in STAGES}
+        return {name: StatisticsTask(self, name) for name in self.rhos}
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -120,12 +120,10 @@ class StatisticsPlan:
 
     @property
     def rhos(self) -> dict[str, float]:
+        """Of each round. If every feature has public cut points, there are no fine tables."""
         budget = self.budget
-        return {
-            TABLES: budget.tables_rho,
-            MOMENTS: budget.moments_rho,
-            CALIBRATION: budget.calibration_rho,
-        }
+        rhos = budget.tables_rho, budget.moments_rho, budget.calibration_rho
+        return {name: rho for name, rho in zip(STAGES, rhos, strict=True) if rho}
 
     def start(self, stage: str) -> Arrays:
         return {n: np.zeros(s, dtype=np.int64) for n, s in self.tasks[stage].shapes.items()}
@@ -287,7 +285,8 @@ class StatisticsTask:
         if len(read) > size:
             raise InvalidInput(f"{size} rows are declared, and there are {len(read)}")
         before = STAGES[: STAGES.index(self.stage)]
-        sums = plan.after({name: under(name, instruction.given) for name in before})
+        given = {name: under(name, instruction.given) for name in before if name in plan.tasks}
+        sums = plan.after(given)
         release = sums.release(self.stage, read)
         noisy = sums.noise(self.stage).randomise(release.exact(read.present), source)
         numbers = np.zeros(self.length, dtype=np.int64)
@@ -357,16 +356,7 @@ class Sums:
 
     def noise(self, stage: str) -> SharedGaussian:
         """What each party adds in a round."""
-        release = self.release(stage, _nobody(self.plan))
-        parts = _blocks_of(release.noise, release.shapes)
-        # Costs of blocks add up, and so do squares of what moves each of them.
-        relative = math.sqrt(math.fsum(part.sensitivity.value**2 for part in parts))
-        return SharedGaussian(
-            sigmas=tuple(sigma for part in parts for sigma in part.sigmas),
-            shapes=tuple(shape for part in parts for shape in part.shapes),
-            sensitivity=replace(parts[0].sensitivity, value=relative),
-            shares=self.plan.shares,
-        )
+        return noise_in_shares(self.release(stage, _nobody(self.plan)), self.plan.shares)
 
     def release(self, stage: str, records: Any) -> Release:
         """The release of one table, of which a party takes the exact numbers."""
@@ -381,6 +371,8 @@ class Sums:
 
     @cached_property
     def tables(self) -> FineTables:
+        if TABLES not in self.plan.tasks:
+            return FineTables((), event=None)
         return FineTables(self._restored(TABLES), event=None)
 
     @cached_property
@@ -399,6 +391,19 @@ class Sums:
         parts = np.split(flat[: ends[-1]], ends[:-1])
         totals = [part.reshape(s) for part, s in zip(parts, noise.shapes, strict=True)]
         return noise.restored(totals, self.weight(stage))
+
+
+def noise_in_shares(release: Release, shares: int) -> SharedGaussian:
+    """The noise of a release, of which so many parties together give all."""
+    parts = _blocks_of(release.noise, release.shapes)
+    # Costs of blocks add up, and so do squares of what moves each of them.
+    relative = math.sqrt(math.fsum(part.sensitivity.value**2 for part in parts))
+    return SharedGaussian(
+        sigmas=tuple(sigma for part in parts for sigma in part.sigmas),
+        shapes=tuple(shape for part in parts for shape in part.shapes),
+        sensitivity=replace(parts[0].sensitivity, value=relative),
+        shares=shares,
+    )
 
 
 def _blocks_of(
@@ -433,7 +438,7 @@ class FederatedStatistics:
     results: Mapping[str, StageResult]
 
     def __post_init__(self) -> None:
-        for name in STAGES:
+        for name in self.plan.tasks:
             if not any(row.outcome.counts for row in self.results[name].rows):
                 raise Refused(f"no sum came of {name!r}: too few parties were left")
 
@@ -451,7 +456,7 @@ class FederatedStatistics:
 
     def promise(self) -> PromisedGuarantees:
         """Guarantees and notes of whatever is made from the model."""
-        return promise(self.plan, self.results, *STAGES)
+        return promise(self.plan, self.results, *self.plan.tasks)
 
     def explain(self, rows: Any) -> Explanation:
         """Shapley values by closed formula, over the released background."""

@@ -14,6 +14,7 @@ from tests.unit.federation.secret_toys import Falling
 from tests.unit.pipelines import statistics_parties as parties
 from tests.unit.pipelines.statistics_parties import (
     AGREED,
+    FEATURES,
     NAMES,
     SCHEMA,
     SIZES,
@@ -28,6 +29,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.core.randomness import Seeded
 from voile.core.row_note import KnownNote
+from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.federation import Instruction, Outcome, SeededSources
 from voile.federation.pipeline import under
 from voile.pipelines import statistics
@@ -89,6 +91,40 @@ def test_the_sums_are_those_of_one_table_with_all_rows_and_the_noise_of_all(
         assert (numbers[: len(expected)] == expected).all()
         assert not numbers[len(expected) :].any()  # padding: noise on real entries only
         assert arrays[stage][SURVIVORS].tolist() == [len(NAMES), sum(SIZES.values())]
+
+
+WARDS = Categories(("a", "b", "c", "d"))
+OTHER_LABELS = {
+    "several classes": Schema("patients", FEATURES[:3], Label("ward", WARDS)),
+    "a number": Schema("patients", FEATURES[1:], Label("age", Numbers(0, 100))),
+    "no fine tables": Schema(
+        "patients",
+        (
+            Feature("age", Numbers(0, 100), cuts=(30.0, 50.0, 70.0)),
+            Feature("dose", Numbers(0, 10), cuts=(2.0,)),
+        ),
+        Label("ill", Categories(("no", "yes"))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_LABELS)
+def test_sums_of_other_labels_are_those_of_one_table_too(name: str) -> None:
+    schema = OTHER_LABELS[name]
+    plan = planned(schema=schema)
+    assert (TABLES in plan.tasks) == (name != "no fine tables")
+    found = trained(plan)
+    sums, rows = plan.after(arrays_of(found)), LabelledRecords.read(together(), schema)
+    for stage, result in found.results.items():
+        noise = sums.noise(stage)
+        assert noise.event().rho <= plan.rhos[stage]
+        exact = flat(sums.release(stage, rows).exact(rows.present))
+        off = result.arrays[NUMBERS][: len(exact)] / noise.factor - exact
+        sigmas = [np.full(math.prod(s), w) for w, s in zip(noise.sigmas, noise.shapes, strict=True)]
+        assert np.abs(off / np.concatenate(sigmas)).max() < 8
+        assert not result.arrays[NUMBERS][len(exact) :].any()
+    assert np.isfinite(found.model.predict(together())).all()
+    assert unseeded(found).explain(together()).guarantees == (plan.guarantee(),)
 
 
 def test_in_the_clear_and_in_secret_local_noise_makes_the_same_model() -> None:

@@ -26,11 +26,10 @@ from voile.assess.claims import UNCHARGED, charge_beside
 from voile.assess.figure_trials import (
     count_trial,
     invented_rate,
-    invented_share,
-    invented_statistics,
     own_rows_trial,
 )
 from voile.assess.release_trials import release_trial
+from voile.assess.statistics_trials import invented_share, invented_statistics, sum_trial
 from voile.assess.training_canaries import CanaryObjective, attribute_trial, stage_trial
 from voile.assess.user_trials import invented_labels, invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
@@ -40,6 +39,7 @@ from voile.federation.history import event_as_text
 from voile.federation.task import Task
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.shapley_guided_noise.plan import GuidedTask
+from voile.pipelines.statistics import StatisticsTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
 from voile.privacy.events import (
@@ -397,6 +397,8 @@ def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
     if isinstance(task, GuidedTask):
         name = f"{stage}, noise {task.noise_multiplier:.3g}"
         return [attribute_trial(name, task.steps(1), charged, delta=delta)]
+    if isinstance(task, StatisticsTask):
+        return [sum_trial(task, delta=delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, NetworkTask):
         return [stage_trial(stage, inner, charged, delta=delta)]

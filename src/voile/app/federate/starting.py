@@ -63,13 +63,13 @@ relation = {relation}  # "zero-out", or "replace one" at about twice the cost
 {parties}"""
 _OTHERS: Final = """\
 or "logistic regression", "trusted", "shapley-guided noise"
-# or "full private explainer", as FastSHAP++ was published"""
+# "full private explainer", as published; without labels: "aggregate", "recommender", "images\""""
 _NOISE_STAYS: Final = "; noise stays as it is"
 _STATISTICS: Final = "statistics"
 _OR_NETWORKS: Final = """\
 an additive model from three sums of whole numbers; or a network:
 # "private explainer", "full private explainer", "logistic regression", "trusted",
-# "shapley-guided noise\""""
+# "shapley-guided noise"; without labels: "aggregate", "recommender", "images\""""
 _NOISE_SHARED: Final = """, and
 # parties share the noise: a sum has little more than that of one table with all rows"""
 _ROUNDS: Final = """\

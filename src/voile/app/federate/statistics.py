@@ -1,4 +1,4 @@
-"""Private statistics across parties: three sums, then an additive model for free."""
+"""Private statistics across parties (`pipeline = "statistics"`), and what can be said of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
 from voile.app.artefact import additive_files
-from voile.app.federate.base import FinishContext, PipelineOutput, ServerRows, ServerSide, TableKind
+from voile.app.federate.base import (
+    FinishContext,
+    PipelineOutput,
+    ServerRows,
+    ServerSide,
+    TableKind,
+)
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.tables import open_tables
-from voile.app.train_quality import CalibrationFigures, charged_quality
+from voile.app.train_quality import released_quality
 from voile.app.train_statistics import expectation, too_little_signal
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
@@ -21,13 +27,14 @@ from voile.federation import Pipeline, StageResult
 from voile.pipelines.calibration import split_open_rows
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
-from voile.pipelines.statistics import STAGES, FederatedStatistics, StatisticsPlan, plan_statistics
+from voile.pipelines.statistics import (
+    FederatedStatistics,
+    StatisticsPlan,
+    plan_statistics,
+)
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
-from voile.release.statistics import PrivateStatistics
 
 STATISTICS: Final = "statistics"
-_VALUES_A_SECOND: Final = 20_000.0
-"""Of exact noise."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +125,7 @@ class StatisticsKind(TableKind):
             for name, rho in plan.rhos.items()
         }
         fitted, measured = context.rows
-        figures: dict[str, Any] = {}
-        if (charged := charged_figures(found.statistics)) is not None:
-            figures["charged_quality"] = charged
+        figures: dict[str, Any] = {"charged_quality": released_quality(found.statistics)}
         if measured is not None:
             figures["quality"] = quality_figures(found.model, measured, fitted)
         return PipelineOutput(
@@ -131,22 +136,20 @@ class StatisticsKind(TableKind):
         )
 
 
+# --- what is said ---------------------------------------------------------------------------------
+
+
+_VALUES_A_SECOND: Final = 20_000.0
+"""Of exact noise."""
+
+
 def preview_of_statistics(plan: StatisticsPlan) -> FederationPreview:
     """From public facts alone: noise, signal, and what such models were like in the study."""
     return FederationPreview(
         concerns=_concerns(plan),
         seconds=_seconds(plan),
-        lines=(_sharing(plan), _noise(plan), *expectation(plan.budget)),
+        lines=(_sharing(plan), _noise(plan), *filter(None, expectation(plan.budget))),
     )
-
-
-def charged_figures(found: PrivateStatistics) -> dict[str, Any] | None:
-    """How good the model is by the charged calibration table; None for other labels than two
-    classes."""
-    target = found.budget.target
-    if target.is_number or target.columns != 2:
-        return None
-    return charged_quality(CalibrationFigures.from_releases(found))
 
 
 def _concerns(plan: StatisticsPlan) -> tuple[PreviewWarning, ...]:
@@ -167,14 +170,14 @@ def _sharing(plan: StatisticsPlan) -> str:
 
 def _noise(plan: StatisticsPlan) -> str:
     growth = math.sqrt(plan.budget.parties)
-    tables, table = plan.budget.tables_noise.sigma, plan.budget.calibration_noise.sigma
-    return (
-        f"noise of standard deviation {growth * tables:.3g} on sums of the fine tables, and "
-        f"{growth * table:.3g} on those of the calibration table"
-    )
+    last = growth * plan.budget.calibration_noise.sigma
+    said = f"{last:.3g} on sums of the calibration table"
+    if plan.budget.table_places:
+        said = f"{growth * plan.budget.tables_noise.sigma:.3g} on sums of the fine tables, {said}"
+    return f"noise of standard deviation {said}"
 
 
 def _seconds(plan: StatisticsPlan) -> float:
     """Most of it is exact noise; two parties work at a time."""
-    values = sum(plan.tasks[name].length for name in STAGES)
+    values = sum(task.length for task in plan.tasks.values())
     return len(plan.facts.sizes) * (values / _VALUES_A_SECOND + 0.2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -75,7 +76,7 @@ class SharedGaussian:
             return 1
         return math.ceil(math.sqrt(LEAST_VARIANCE * self.shares) / min(self.sigmas) * (1 + MARGIN))
 
-    @property
+    @cached_property
     def _parts(self) -> list[DiscreteGaussian]:
         """What one party adds to each block."""
         grown = self.factor / math.sqrt(self.shares)

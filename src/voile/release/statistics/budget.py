@@ -26,7 +26,7 @@ from voile.privacy.sensitivity.statistics import (
     centred_sums,
     prediction_products,
 )
-from voile.release.statistics.cells import fine_edges
+from voile.release.statistics.cells import cut_edges, fine_edges
 from voile.release.statistics.rule import RULE
 from voile.release.statistics.targets import ClassTarget, Target, target_of
 
@@ -136,10 +136,17 @@ class StatisticsBudget:
 
     @property
     def most_bins(self) -> tuple[int, ...]:
-        """Of each feature, whatever tables are released."""
+        """Of each feature at most, whatever tables are released."""
+        number = max(self.bins, int(self.bins / RULE.tails.few) + RULE.tails.parts - 1)
+        tables = {
+            place: min(cells, self.level_bins + 1 if edges is None else number)
+            for place, edges, cells in zip(
+                self.table_places, self.fine_edges, self.fine_cells, strict=True
+            )
+        }
         return tuple(
-            self.bins if edges is not None else min(cells, self.level_bins + 1)
-            for edges, cells in zip(self.fine_edges, self.fine_cells, strict=True)
+            tables[place] if feature.cuts is None else len(cut_edges(feature)) + 1
+            for place, feature in enumerate(self.schema.features)
         )
 
     @property

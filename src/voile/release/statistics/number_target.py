@@ -67,7 +67,7 @@ class NumberModel:
             error_share=found.error_share,
             residual=label.residual,
             square_deviation=given.noise.square_deviation
-            * math.sqrt(given.budget.parties)
+            * given.budget.growth[1]
             / given.budget.rows,
         )
 

@@ -118,11 +118,6 @@ class SignalRule:
 
 
 @dataclass(frozen=True)
-class ErrorRule:
-    factor: float
-
-
-@dataclass(frozen=True)
 class StatisticsRule:
     """Every figure of the rule; `rule.toml` says what each is for."""
 
@@ -137,7 +132,6 @@ class StatisticsRule:
     calibration: CalibrationRule
     slope: SlopeRule
     signal: SignalRule
-    errors: ErrorRule
 
     @classmethod
     def loads(cls, text: str) -> Self:
@@ -155,7 +149,6 @@ class StatisticsRule:
             calibration=CalibrationRule(**found.pop("calibration")),
             slope=SlopeRule(**found.pop("slope")),
             signal=SignalRule(**found.pop("signal")),
-            errors=ErrorRule(**found.pop("errors")),
             **found,
         )
 

@@ -362,9 +362,11 @@ class Coefficients:
             _System.solved(label, correlations)[1] for correlations in given.correlations_apart
         )
         covariance = system.error_covariance(_noise_at(label, mean))
+        left_out = _left_out(label, system.gain, mean)
         covariance = covariance + np.outer(one - two, one - two) / 4
+        covariance = covariance + np.outer(left_out, left_out)
         scale, variance = _score_variance(label, mean)
-        covariance = (scale * RULE.errors.factor) ** 2 * covariance
+        covariance = scale**2 * covariance
         error = float(np.trace(covariance @ given.correlations))
         return cls(scale * mean, covariance, variance, error / (variance + error))
 
@@ -441,9 +443,29 @@ def _noise_at(label: LabelFigure, mean: Vector) -> Matrix:
     lever = label.mean[0] - others + natural
     sums = label.sums[1] + lever[:, None] * counts_noise * lever
     white = given.basis.T / np.sqrt(given.masses) / given.budget.rows
+    return white @ sums @ white.T + _pair_noise(given, full)
+
+
+def _pair_noise(given: Estimates, full: Vector) -> Matrix:
+    """Covariance, in the basis, of the noise in E·b, for b as it is for each bin."""
     crossed = given.pair_variance * np.outer(full, full)
-    pair_noise = np.diag(given.pair_variance @ full**2) + crossed
-    return white @ sums @ white.T + given.basis.T @ pair_noise @ given.basis
+    noise = np.diag(given.pair_variance @ full**2) + crossed
+    found: Matrix = given.basis.T @ noise @ given.basis
+    return found
+
+
+def _left_out(label: LabelFigure, gain: Matrix, mean: Vector) -> Vector:
+    """How far the solution would move by what shrinking took away from the correlations, feature
+    by feature as far as that stands out of the noise."""
+    given = label.given
+    full = given.basis @ mean
+    taken = given.basis.T @ (given.pairs @ full) - (given.correlations @ mean - mean)
+    moved, noise = gain @ taken, np.diag(gain @ _pair_noise(given, full) @ gain.T)
+    ends = np.cumsum([0, *(count - 1 for count in given.counts)]).tolist()
+    for part in map(slice, ends[:-1], ends[1:]):
+        energy = max(float(moved[part] @ moved[part]), 1e-300)
+        moved[part] *= math.sqrt(max(1 - float(noise[part].sum()) / energy, 0.0))
+    return moved
 
 
 def _log_likelihood(values: Vector, covariance: Matrix) -> float:

@@ -124,7 +124,7 @@ def test_the_noise_of_all_shares_is_the_noise_that_was_asked_for() -> None:
     values = [np.full(2000, 11), np.full(2000, -3)]
     empty = [np.zeros(2000, dtype=np.int64)] * 2  # a party without rows sends noise as well
     parties = [shared.randomise(each) for each in (values, empty, values, empty, empty)]
-    totals = [sum(blocks[place] for blocks in parties) for place in (0, 1)]
+    totals = [np.sum([blocks[place] for blocks in parties], axis=0) for place in (0, 1)]
     for sigma, total, exact in zip(shared.sigmas, totals, (22, -6), strict=True):
         off = total / shared.factor - exact
         assert off.std() == pytest.approx(sigma, rel=7 / math.sqrt(4000))

@@ -1,0 +1,60 @@
+"""Sums with noise in shares, assessed: correct code is kept, and planted faults are refuted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
+from tests.unit.pipelines import statistics_parties as parties
+from voile.app.assess.subjects import _of_task
+from voile.assess.assessment import AuditTrial
+from voile.assess.statistics_trials import sum_trial
+from voile.pipelines.statistics import CALIBRATION, STAGES, StatisticsPlan
+
+pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
+MOST = 4_000
+SIZES = {f"party {place}": 100 for place in range(10)}
+
+
+def plan() -> StatisticsPlan:
+    """Seven of ten survive, three of them collude: four are honest."""
+    return parties.planned(2.0, sizes=SIZES, model=parties.ActiveServer(colluders=3))
+
+
+def trial(found: StatisticsPlan, stage: str = CALIBRATION) -> AuditTrial:
+    return sum_trial(found.tasks[stage], delta=found.delta)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_sum_of_honest_shares_is_kept(stage: str) -> None:
+    assert plan().shares == 4
+    assert runs_until_refuted(trial(plan(), stage), MOST // 4, KEPT_BELOW) is None
+
+
+def test_shares_sized_for_all_parties_are_refuted() -> None:
+    """Planted fault: colluders know their shares, and who falls out sends none."""
+    faulty = replace(plan(), shares=len(SIZES))
+    assert runs_until_refuted(trial(faulty), MOST) is not None
+
+
+def test_no_noise_from_an_empty_party_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted fault: a party whose numbers are all 0 sends them as they are."""
+    from voile.privacy.mechanisms.shares import SharedGaussian
+
+    drawn = SharedGaussian.randomise
+
+    def randomise(self, blocks, source=None):  # type: ignore[no-untyped-def]
+        if any(block.any() for block in blocks):
+            return drawn(self, blocks, source)
+        return tuple(blocks)
+
+    monkeypatch.setattr(SharedGaussian, "randomise", randomise)
+    assert runs_until_refuted(trial(plan()), MOST) is not None
+
+
+def test_an_agreement_is_assessed_stage_by_stage() -> None:
+    for name, task in plan().tasks.items():
+        (found,) = _of_task(name, task, 1e-5)
+        assert found.name == f"{name}, a sum"
