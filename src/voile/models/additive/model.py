@@ -22,7 +22,7 @@ from voile.core.input_file import damaged, read_file
 from voile.core.schema import Schema, is_table
 from voile.models.additive.bins import Codes, FeatureBins, bin_codes, bin_slices
 from voile.models.additive.links import Link, link_of
-from voile.models.additive.onnx_graph import model_bytes
+from voile.models.additive.onnx_graph import Graph
 from voile.models.outputs import DeclaredOutputs, Outputs
 
 FORMAT: Final = "voile additive model"
@@ -216,7 +216,14 @@ class AdditiveModel:
         Its input `rows` holds the schema's numbers in double precision, categories as their place;
         outputs are `predictions` and `scores`. Needs the package `onnx`.
         """
-        return replace_file(Path(path), model_bytes(self))
+        graph = Graph(
+            schema=self.schema,
+            link=self.link,
+            bins=self.bins,
+            intercept=self.intercept,
+            scores=self.scores,
+        )
+        return replace_file(Path(path), graph.to_bytes())
 
     def to_json(self) -> str:
         """The whole model as text that people can read: every feature, bin, score and error."""

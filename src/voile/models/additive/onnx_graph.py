@@ -7,43 +7,56 @@ are `predictions` and `scores`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.core.optional import optional
-from voile.core.schema import Categories, Feature
+from voile.core.schema import Categories, Feature, Schema
 from voile.models.additive.bins import FeatureBins, bin_slices
-from voile.models.additive.links import Number, TwoClasses
+from voile.models.additive.links import Link, Number, TwoClasses
 
 OPSET: Final = 17
 IR_VERSION: Final = 8
 
 
-def model_bytes(model: Any) -> bytes:
-    """The file content."""
-    content: bytes = _Graph(model).built().SerializeToString()
-    return content
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Graph:
+    """Nodes and constants of one graph, in the order in which they are made.
 
+    Args:
+        schema, link, bins, intercept, scores: of the model.
+    """
 
-class _Graph:
-    """Nodes and constants of one graph, in the order in which they are made."""
+    schema: Schema
+    link: Link
+    bins: Sequence[FeatureBins]
+    intercept: Any
+    scores: NDArray[np.float64]
+    onnx: Any = field(init=False)
+    nodes: list[Any] = field(init=False, default_factory=list)
+    constants: list[Any] = field(init=False, default_factory=list)
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self.onnx = optional("onnx", extra="explain")
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "onnx", optional("onnx", extra="explain"))
+
+    def to_bytes(self) -> bytes:
+        """The file content."""
+        content: bytes = self.built().SerializeToString()
+        return content
 
     def built(self) -> Any:
-        model, onnx = self.model, self.onnx
+        onnx, link = self.onnx, self.link
         scores = self._scores()
         predicted = self._predictions(scores)
         self._node("Identity", [scores], "scores")
         self._node("Identity", [predicted], "predictions")
-        kind, link = onnx.TensorProto.DOUBLE, model.link
+        kind = onnx.TensorProto.DOUBLE
         describe = onnx.helper.make_tensor_value_info
-        width = len(model.schema.features)
+        width = len(self.schema.features)
         score_shape = ["n"] if link.columns == 1 else ["n", link.columns]
         graph = onnx.helper.make_graph(
             self.nodes,
@@ -78,20 +91,19 @@ class _Graph:
 
     def _scores(self) -> str:
         """Added up feature by feature, in the order of `AdditiveModel`."""
-        model = self.model
         count = self._node("Gather", [self._node("Shape", ["rows"]), self._constant([0], np.int64)])
-        columns = [] if model.link.columns == 1 else [model.link.columns]
+        columns = [] if self.link.columns == 1 else [self.link.columns]
         if columns:
             width = self._constant(columns, np.int64)
             count = self._node("Concat", [count, width], axis=0)
-        total = self._node("Expand", [self._constant(model.intercept), count])
-        features = {feature.name: feature for feature in model.schema.features}
+        total = self._node("Expand", [self._constant(self.intercept), count])
+        features = {feature.name: feature for feature in self.schema.features}
         places = list(features)
-        for bins, part in zip(model.bins, bin_slices(model.bins), strict=True):
+        for bins, part in zip(self.bins, bin_slices(self.bins), strict=True):
             place = self._constant(places.index(bins.name), np.int64)
             column = self._node("Gather", ["rows", place], axis=1)
             code = self._code(features[bins.name], bins, column)
-            figures = self._node("Gather", [self._constant(model.scores[part]), code], axis=0)
+            figures = self._node("Gather", [self._constant(self.scores[part]), code], axis=0)
             total = self._node("Add", [total, figures])
         return total
 
@@ -113,10 +125,10 @@ class _Graph:
         missing = self._node("IsNaN", [column])
         found = self._node("Where", [missing, default, column])
         listed = isinstance(domain, Categories)
-        if isinstance(domain, Categories):
-            lower, upper = 0.0, len(domain.values) - 1.0
+        if listed:
+            lower, upper = 0.0, len(domain.values) - 1.0  # type: ignore[attr-defined]
         else:
-            lower, upper = float(domain.lower), float(domain.upper)
+            lower, upper = map(float, domain.declaration()["bounds"])
         moved = (
             self._node("Round", [found]) if listed or feature.domain.kind == "integer" else found
         )
@@ -127,7 +139,7 @@ class _Graph:
         return self._node("Where", [self._node("Equal", [inside, found]), inside, default])
 
     def _predictions(self, scores: str) -> str:
-        link, axis = self.model.link, self._constant([1], np.int64)
+        link, axis = self.link, self._constant([1], np.int64)
         if isinstance(link, TwoClasses):
             positive = self._node("Unsqueeze", [self._node("Sigmoid", [scores]), axis])
             other = self._node("Sub", [self._constant(1.0), positive])

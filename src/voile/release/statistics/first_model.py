@@ -15,6 +15,7 @@ from voile.models.additive.model import summed
 from voile.release.statistics.budget import StatisticsBudget
 from voile.release.statistics.rule import RULE
 from voile.release.statistics.solving import Coefficients, Estimates, Matrix, Vector
+from voile.release.statistics.sums import cell_table
 from voile.release.statistics.targets import Whole
 
 
@@ -85,7 +86,7 @@ class FirstModel:
         """Rows in each score bin by class."""
         scores = summed(self.intercept, self.scores, self.bins, codes)
         places: NDArray[np.intp] = np.searchsorted(self.score_edges, scores)
-        return self.budget.target.table(places, labels, self.budget.calibration_bins)
+        return cell_table(places, labels, self.budget.calibration_bins)
 
     @property
     def least_deviation(self) -> float:

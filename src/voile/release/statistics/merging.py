@@ -127,7 +127,8 @@ class MergedTables:
         rows, summed = float(self.budget.rows), np.cumsum(table.sum(axis=1))
         # The number of rows is public, so the last sum is known: spread what is over.
         summed += (rows - summed[-1]) * np.arange(1, len(summed) + 1) / len(summed)
-        return np.clip(isotonic_regression(summed).x, 0, rows)
+        rising: Array = np.clip(isotonic_regression(summed).x, 0, rows)
+        return rising
 
     def _quantile_cuts(self, summed: Array) -> list[int]:
         """At k/K, the cells after which bins end."""
