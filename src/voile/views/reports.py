@@ -10,9 +10,13 @@ from voile.views.html import picture, render
 from voile.views.text import STUDIED, judged
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from voile.app.report import ExactTrust, ReportContents
     from voile.app.trained_report import ModelReportContents
+    from voile.models.additive import AdditiveModel
 
+CURVES: Final = "what the model says about each feature"
 _SCORES: Final = ("accuracy", "divergence", "trust", "weight")
 
 
@@ -36,15 +40,20 @@ def model_report_html(report: ModelReportContents) -> str:
         for name, each in found["figures"].items()
     ]
     names = ("fine tables", "centred moments", "calibration table")
-    drawn = plots.curves(trained.additive) if trained.additive.bins else None
+    drawn = _curves(trained.additive)
     return render(
         "model_report.html",
         report=report,
-        curves="" if drawn is None else picture(drawn, "what the model says about each feature"),
+        curves="" if drawn is None else picture(drawn, CURVES),
         figures=figures,
         linear=any(each["linear_model"] is not None for each in figures),
         charges=list(zip(names, trained.charges, trained.events, strict=True)),
     )
+
+
+def _curves(model: AdditiveModel | None) -> Figure | None:
+    """None where there is nothing to draw."""
+    return plots.curves(model) if model is not None and model.bins else None
 
 
 def trust_html(trust: ExactTrust) -> str:
@@ -57,6 +66,7 @@ def _pictures(report: ReportContents) -> dict[str, str]:
     promised, bins = report.promised, report.calibration_bins
     curves, important = report.curves, report.importance
     drawn = {
+        "features": _curves(report.additive),
         "calibration": plots.calibration(bins) if bins else None,
         "learning": plots.learning(curves, measured_on="unprotected rows") if curves else None,
         "importance": plots.bar(important, schema=report.schema) if important else None,
@@ -66,6 +76,7 @@ def _pictures(report: ReportContents) -> dict[str, str]:
         "rounds": plots.rounds(report.outcomes),
     }
     said = {
+        "features": CURVES,
         "calibration": "how often predictions come true",
         "learning": "figures by round",
         "importance": "importance of features",

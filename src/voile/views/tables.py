@@ -99,7 +99,7 @@ def demo_table(result: Demo) -> Table:
 
 def quality_table(quality: Mapping[str, Any]) -> Table:
     """How good a trained model is."""
-    table = folded_table("how good", "figure", "95 % interval", "label rate alone")
+    table = folded_table("how good", "figure", "95 % interval", "constant guess")
     for words, found in judged(quality):
         for name, each in found["figures"].items():
             interval = f"{each['low']:.3f} to {each['high']:.3f}"

@@ -36,7 +36,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(folder: Path) -> Ran:
     """Where torch is not installed; what else the extra `demo` leaves out is not used."""
     found = voile("demo", "--output", folder, *SMALL, folder=folder.parent)
-    assert found.loaded.isdisjoint({"shap", "sklearn", "skl2onnx"})
+    # OpenDP loads scikit-learn where it finds it, for helpers of its own.
+    assert found.loaded.isdisjoint({"shap", "skl2onnx"})
     return found
 
 

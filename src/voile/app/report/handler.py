@@ -40,6 +40,7 @@ from voile.core.guarantee import Guarantee
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.rendering import write_page
 from voile.core.schema import Schema
+from voile.models.additive import AdditiveModel
 from voile.pipelines.trusted_averaging import TrustedModel, trust_figures
 from voile.records.audit_log import Report, record_lines, verify_export
 from voile.records.audit_log.publishing import CHECKPOINT_FILE, RECORDS_FILE
@@ -89,6 +90,7 @@ class ReportContents:
         importance: what the model looks at; None where there is no model of rows.
         use: the command that uses it.
         of_black_box: importance is that of the black box, not of a surrogate.
+        additive: the model, where it is one of curves.
         trust: see `trust_figures`; empty for a federation without trust.
         assessment: what attacks have found, if somebody tried.
         assessment_on_record: whether a log holds these findings, in words.
@@ -123,6 +125,7 @@ class ReportContents:
     of_black_box: bool
     invented_reference: bool
     surrogate_says_nothing: bool
+    additive: AdditiveModel | None
     trust: Mapping[str, Any]
     assessment: Mapping[str, Any] | None
     assessment_on_record: str
@@ -198,6 +201,7 @@ def report_contents(artefact: Artefact) -> ReportContents:
         of_black_box=artefact.has_model,
         invented_reference=settings.get("reference_invented", False),
         surrogate_says_nothing=surrogate_says_nothing(artefact),
+        additive=artefact.additive,
         trust=figures.get("trust") or {},
         assessment=assessment,
         assessment_on_record="" if assessment is None else _compared_with_log(artefact, assessment),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,20 @@ def test_a_model_without_features_has_no_curves() -> None:
 def test_it_is_drawn_in_all_formats(tmp_path: Any) -> None:
     for ending in ("png", "svg", "pdf"):
         curves(model()).savefig(tmp_path / f"curves.{ending}")
+
+
+def test_several_outputs_have_a_colour_each_and_a_legend() -> None:
+    told = model().description()
+    for feature in told["features"]:
+        for each in feature["bins"]:
+            each["score"] = [each["score"], -each["score"]]
+            each["standard_error"] = [each["standard_error"]] * 2
+    several: Any = SimpleNamespace(
+        description=lambda: told | {"classes": ["well", "ill"]}, schema=SCHEMA, guarantees=()
+    )
+    above, _ = pairs(curves(several))["age (years)"]
+    lines = [each for each in above.lines if each.get_drawstyle() == "steps-post"]
+    assert len({str(each.get_color()) for each in lines}) == 2
+    legend = above.get_legend()
+    assert legend is not None
+    assert [each.get_text() for each in legend.get_texts()] == ["well", "ill"]
