@@ -185,7 +185,8 @@ def contradictory_rounds(artefact: Artefact) -> list[str]:
 def how_to_use(artefact: Artefact) -> str:
     """The command that uses it; empty where it can only be read."""
     if RECOMMENDER in artefact.files:
-        return f"voile recommend list {artefact.folder.name} interactions.csv --user USER"
+        asked = "interactions.csv --user USER --database log.db"
+        return f"voile recommend list {artefact.folder.name} {asked}"
     explains = artefact.has_model or artefact.has_surrogate
     return (
         f"voile explain {artefact.folder.name} rows.csv --output explanation.voile"
