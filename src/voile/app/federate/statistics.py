@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from voile.app.artefact import additive_files
 from voile.app.federate.base import (
@@ -33,9 +33,6 @@ from voile.pipelines.statistics import (
     plan_statistics,
 )
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
-
-if TYPE_CHECKING:
-    from voile.app.federate.agreement import FederationAgreement
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ class StatisticsKind(TableKind):
         shared = facts.options.shared
         return plan_statistics(facts.facts, epsilon=epsilon, delta=delta, shared=shared)
 
-    def preview(self, agreement: FederationAgreement, server: ServerSide) -> FederationPreview:  # noqa: ARG002
+    def preview(self, agreement: Any, server: ServerSide) -> FederationPreview:  # noqa: ARG002
         assert isinstance(agreement.plan, StatisticsPlan)
         return preview_of_statistics(agreement.plan)
 
