@@ -110,18 +110,18 @@ def on_threads(data: Data) -> Fit:
     """Three rounds over the secure sum, each party with its share of the noise."""
 
     def fit(records: LabelledRecords) -> PrivateStatistics:
-        parties = {
-            f"party {place}": LabelledRecords(
-                *(part[place::PARTIES] for part in (records.rows, records.labels, records.null))
-            )
-            for place in range(PARTIES)
-        }
+        parties = {f"party {place}": _part(records, place) for place in range(PARTIES)}
         rounds = trained(
             data.schema, parties, epsilon=HEADLINE, delta=DELTA, threshold=MUST_SURVIVE
         )
         return rounds.statistics
 
     return fit
+
+
+def _part(records: LabelledRecords, place: int) -> LabelledRecords:
+    own = slice(place, None, PARTIES)
+    return LabelledRecords(records.rows[own], records.labels[own], records.null[own])
 
 
 def _clinic() -> Data:

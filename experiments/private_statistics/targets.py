@@ -85,7 +85,7 @@ def one_split(data: Data, seed: int) -> Scored:
         return Scored(*(_number_scores(wanted, each) for each in (ours, plain, constant)))
     from sklearn.linear_model import LogisticRegression
 
-    classes = len(_label(data).domain.values)  # type: ignore[union-attr]
+    classes = len(model.output_names)
     rates = np.bincount(seen.astype(int), minlength=classes) / len(seen)
     plain = LogisticRegression(max_iter=500).fit(encoded[train], seen).predict_proba(encoded[test])
     ours, constant = model.predict(data.rows[test]), np.tile(rates, (len(test), 1))
