@@ -11,6 +11,7 @@ from tests.unit.pipelines import statistics_parties as parties
 from voile.app.assess.subjects import _of_task
 from voile.assess.assessment import AuditTrial
 from voile.assess.statistics_trials import sum_trial
+from voile.federation.secure_aggregation import ActiveServer
 from voile.pipelines.statistics import CALIBRATION, STAGES, StatisticsPlan
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
@@ -20,7 +21,7 @@ SIZES = {f"party {place}": 100 for place in range(5)}
 
 def plan() -> StatisticsPlan:
     """Four of five survive, two of them collude: two are honest."""
-    return parties.planned(2.0, sizes=SIZES, model=parties.ActiveServer(colluders=2))
+    return parties.planned(2.0, sizes=SIZES, model=ActiveServer(colluders=2))
 
 
 def trial(found: StatisticsPlan, stage: str = CALIBRATION) -> AuditTrial:

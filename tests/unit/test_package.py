@@ -152,8 +152,3 @@ def classes() -> dict[str, list[str]]:
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(file.relative_to(folder).as_posix())
     return found
-
-
-def test_no_class_name_stands_for_two_things() -> None:
-    twice = {name: files for name, files in classes().items() if len(files) > 1}
-    assert not twice

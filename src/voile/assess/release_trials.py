@@ -61,7 +61,7 @@ KINDS: Final = (
     ReleaseKind(PrivateGram, user_trials.moments, _SOME, user_trials.at_half_noise),
     *(
         ReleaseKind(kind, statistics_trials.statistics, _SOME, statistics_trials.at_half_noise)
-        for kind in statistics_trials.STATISTICS
+        for kind in statistics_trials.KINDS
     ),
     ReleaseKind(ChargedRate, figure_trials.rates, _SOME, figure_trials.rate_at_half_noise),
 )

@@ -113,7 +113,7 @@ def _in_shares(
 
 def _sum_of(noise: SharedGaussian, parties: Sequence[Any]) -> Floats:
     sent = [np.concatenate([b.ravel() for b in noise.randomise(each)]) for each in parties]
-    return np.sum(sent, axis=0, dtype=np.int64).astype(np.float64)
+    return np.stack(sent).sum(axis=0).astype(np.float64)
 
 
 def at_half_noise(release: Statistics) -> Statistics:

@@ -32,6 +32,7 @@ from voile.core.row_note import KnownNote
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.federation import Instruction, Outcome, SeededSources
 from voile.federation.pipeline import under
+from voile.federation.secure_aggregation import ActiveServer
 from voile.pipelines import statistics
 from voile.pipelines.statistics import (
     CALIBRATION,
@@ -187,9 +188,9 @@ def test_a_party_that_is_gone_between_rounds_is_left_out_and_the_rest_is_scaled(
 
 def test_three_of_ten_may_fall_out() -> None:
     names = [f"party {place}" for place in range(10)]
-    plan = planned(sizes=dict.fromkeys(names, 150), model=parties.ActiveServer(2, 7))
+    plan = planned(sizes=dict.fromkeys(names, 150), model=ActiveServer(2, 7))
     assert plan.shares == 5
-    nodes = [node_of(plan, name, records=parties.table_of(name, 150)) for name in names]
+    nodes: list[Any] = [node_of(plan, name, records=parties.table_of(name, 150)) for name in names]
     nodes[:3] = [Falling(each, 3) for each in nodes[:3]]
     found = trained(plan, nodes)
     assert found.results[CALIBRATION].arrays[SURVIVORS].tolist() == [7, 1050]
@@ -229,7 +230,7 @@ def fitted(
 
 def test_a_party_without_rows_sends_noise_as_others_do() -> None:
     """Planted fault: no noise from an empty party, whose share the others count on."""
-    nobody = {name: [] for name in together()}
+    nobody: dict[str, list[Any]] = {name: [] for name in together()}
     unlabelled = {**parties.TABLES["ash"], "ill": ["?"] * SIZES["ash"]}
     for records in (nobody, unlabelled):
         sent = fitted(records).change[NUMBERS]
@@ -333,8 +334,8 @@ def test_shares_are_those_of_honest_survivors() -> None:
     """t = 4 survive, one of them may collude; without a threshold the model's own counts."""
     assert PLAN.shares == 3
     assert PLAN.budget.parties == pytest.approx(5 / 3)
-    assert planned(model=parties.ActiveServer()).shares == 3
-    assert planned(model=parties.ActiveServer(1, 5)).shares == 4
+    assert planned(model=ActiveServer()).shares == 3
+    assert planned(model=ActiveServer(1, 5)).shares == 4
     assert planned(shared=False).budget.parties == 5
 
 

@@ -125,10 +125,10 @@ class Graph:
         missing = self._node("IsNaN", [column])
         found = self._node("Where", [missing, default, column])
         listed = isinstance(domain, Categories)
-        if listed:
-            lower, upper = 0.0, len(domain.values) - 1.0  # type: ignore[attr-defined]
+        if isinstance(domain, Categories):
+            lower, upper = 0.0, len(domain.values) - 1.0
         else:
-            lower, upper = map(float, domain.declaration()["bounds"])
+            lower, upper = float(domain.lower), float(domain.upper)
         moved = (
             self._node("Round", [found]) if listed or feature.domain.kind == "integer" else found
         )
