@@ -113,7 +113,8 @@ def _in_shares(
 
 def _sum_of(noise: SharedGaussian, parties: Sequence[Any]) -> Floats:
     sent = [np.concatenate([b.ravel() for b in noise.randomise(each)]) for each in parties]
-    return np.stack(sent).sum(axis=0).astype(np.float64)
+    found: Floats = np.stack(sent).sum(axis=0).astype(np.float64)
+    return found
 
 
 def at_half_noise(release: Statistics) -> Statistics:
