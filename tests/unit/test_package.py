@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import pkgutil
@@ -10,7 +9,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -138,17 +136,3 @@ def test_extras_that_pages_name_exist_and_hold_what_they_say() -> None:
     assert "pandas and scikit-learn are in `voile[explain]`, and not in" in text
     held = [re.split(r"[^a-z-]", each)[0] for each in extras["explain"]]
     assert {"pandas", "scikit-learn"} <= set(held)
-
-
-# --- names ----------------------------------------------------------------------------------------
-
-
-def classes() -> dict[str, list[str]]:
-    """Where each class of voile is defined, by its name."""
-    found: dict[str, list[str]] = defaultdict(list)
-    folder = Path(voile.__path__[0])
-    for file in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                found[node.name].append(file.relative_to(folder).as_posix())
-    return found
