@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.input_file import damaged, read_text
+from voile.core.toml_text import parse_toml
 from voile.federation.arrays import Arrays
 from voile.pipelines.objectives import TrainingBatches, alike
 from voile.training import Array, Perceptron, Softmax, TargetLoss
@@ -54,7 +54,7 @@ class ImageSchema:
     def load(cls, path: Path) -> ImageSchema:
         """From TOML: `name`, `shape` (channels, height, width) and `classes`."""
         with damaged(path):
-            found = tomllib.loads(read_text(path))
+            found = parse_toml(read_text(path))
             return cls(
                 str(found["name"]), _sizes(found["shape"]), tuple(map(str, found["classes"]))
             )

@@ -508,6 +508,7 @@ def draw_rows(schema: Schema, count: int, draw: np.random.Generator) -> Rows:
 
     Uses the public schema only, so the rows cost no privacy.
 
+    >>> from voile.core.schema import Numbers
     >>> schema = Schema("patients", (Feature("age", Numbers(0, 120)),))
     >>> rows = draw_rows(schema, 5, np.random.default_rng(0))
     >>> rows.shape, bool((rows == schema.clamp(rows)).all())
