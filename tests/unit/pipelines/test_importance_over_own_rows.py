@@ -166,7 +166,7 @@ def test_a_client_sends_nothing_if_figures_over_own_rows_are_not_charged(
 ) -> None:
     plan = planned(4.0, rounds=1, over_own_rows=True)
     monkeypatch.setattr(LocalTraining, "cost", lambda self, size: self.network.cost(size))
-    with pytest.raises(Refused, match="no client contributed .* nothing was sent"):
+    with pytest.raises(Refused, match=r"no client contributed .* nothing was sent"):
         trained(plan)
 
 
