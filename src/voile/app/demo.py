@@ -241,7 +241,7 @@ def _judge(
     rate = float(np.mean(elsewhere.labels))
     return {
         f"private statistics (ε = {EPSILON:g})": judged(artefact.model),
-        f"a network by DP-SGD (ε = {EPSILON:g})": judged(_network(job, clinic)),
+        f"a network by DP-SGD (ε = {EPSILON:g}), not calibrated": judged(_network(job, clinic)),
         "always the label rate": _judged(np.full(len(elsewhere), rate), elsewhere, None),
         "the true risk": judged(risk),
     }
