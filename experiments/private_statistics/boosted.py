@@ -10,9 +10,9 @@ shrunk by how far the table stands out of its noise.
 - "trees": sixty tables of three features each, drawn at random.
 - "both": a pass, then tables of two features.
 
-Utility only: the noise is drawn in floating point from a seed. Which rounds are tried was chosen on all
-five sets, so gains are a little optimistic. Kept would be what beats the additive model by 0.005 AUC
-on three of five.
+Utility only: the noise is drawn in floating point from a seed. Which rounds are tried was chosen
+on all five sets, so gains are a little optimistic. Kept would be what beats the additive model by
+0.005 AUC on three of five.
 """
 
 from __future__ import annotations
