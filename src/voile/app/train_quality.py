@@ -81,18 +81,16 @@ class CalibrationFigures:
     def unread(self) -> str:
         """What to say if most rows were not counted, or those of one class; else nothing.
 
-        Nothing is said where the noise is so large that it could be the reason.
+        Nothing is said where the noise could be the reason.
         """
         classes = self.counts.sum(axis=0)
         noise = _WIDTH * self.deviation * math.sqrt(len(self.counts))
-        if noise > self.rows / 8:
-            return ""
         if classes.sum() + math.sqrt(2) * noise < self.rows / 2:
             return (
                 f"only about {max(0, round(classes.sum())):,} of {self.rows:,} rows have a label "
                 "and features that can be read; check them with `voile schema check`"
             )
-        if classes.min() < noise:
+        if classes.min() < noise < self.rows / 8:
             return (
                 "one of both classes has so few rows that they cannot be told from none; check "
                 "the labels with `voile schema check`"
@@ -101,7 +99,7 @@ class CalibrationFigures:
 
     @property
     def log_loss(self) -> PredictionQuality:
-        return self._mean(_losses(self.chances), _losses(self._constant))
+        return _not_negative(self._mean(_losses(self.chances), _losses(self._constant)))
 
     @property
     def gain(self) -> PredictionQuality:
@@ -188,7 +186,7 @@ def _classes_quality(statistics: PrivateStatistics) -> dict[str, Any]:
         width = _WIDTH * float(np.sqrt(((values - figure) ** 2 * variance).sum())) / total
         return PredictionQuality(figure, figure - width, figure + width, baseline)
 
-    loss = mean(fit.losses(fit.slope), -float(rates @ np.log(rates)))
+    loss = _not_negative(mean(fit.losses(fit.slope), -float(rates @ np.log(rates))))
     is_first = np.zeros_like(table)
     is_first[:, 0] = 1
     accuracy = mean(is_first, float(rates.max()))
@@ -240,6 +238,14 @@ def joint_quality(
     if open_rows is not None:
         alarms = [*filter(None, [charged["unread"]]), *open_rows["alarms"]]
     return {"charged": charged, "held_out": open_rows, "alarms": alarms}
+
+
+def _not_negative(found: PredictionQuality) -> PredictionQuality:
+    """Noise can make the estimate of a loss negative; no loss is."""
+    figure, low, high, baseline = (
+        max(each, 0.0) for each in (found.figure, found.low, found.high, found.baseline)
+    )
+    return PredictionQuality(figure, low, high, baseline)
 
 
 def _losses(chances: NDArray[np.float64]) -> Table:

@@ -65,7 +65,7 @@ def expectation(budget: StatisticsBudget) -> tuple[str, ...]:
             f"{signal}: no model of the study did well with so little",
             "a network by DP-SGD needs more signal still",
         )
-    network = "expect less from a network by DP-SGD, which needs more signal"
+    network = "a network by DP-SGD needs more signal than this on most data sets"
     if budget.signal >= EXPECTED[1][0]:
         network = (
             "a network by DP-SGD (`voile federate`) can do better only where features interact: "

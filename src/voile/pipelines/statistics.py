@@ -42,9 +42,10 @@ from voile.models.additive import AdditiveModel
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.promises import PromisedGuarantees, promise
 from voile.pipelines.tables import TableRecords
-from voile.privacy.accounting.conversion import zcdp_to_epsilon
+from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms.discrete import DiscreteGaussian, GaussianBlocks
+from voile.privacy.mechanisms.parameters import MARGIN, check_target
 from voile.privacy.mechanisms.shares import LEAST_VARIANCE, SharedGaussian
 from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
 from voile.release.statistics.private_statistics import PrivateStatistics, joint_guarantee
@@ -200,12 +201,12 @@ def plan_statistics(
     once = replace(facts, rounds=1, clients_per_round=None, participations=None)
     if isinstance(protocol, SecureSum) and shared is not False:
         shares = protocol.model.threshold_of(parties) - protocol.model.colluders
-    budget = StatisticsBudget.within(
+    rho = zcdp_budget(epsilon, check_target(epsilon, delta, pure=False)) * (1 - MARGIN)
+    budget = StatisticsBudget(
         schema=facts.schema,
         rows=sum(facts.sizes.values()),
         relation=facts.protected.relation,
-        epsilon=epsilon,
-        delta=delta,
+        rho=rho,
         parties=parties / shares,
     )
     return StatisticsPlan(once, budget, shares, delta)

@@ -312,7 +312,7 @@ def test_a_preview_says_what_to_expect_and_charges_nothing(home: Path) -> None:
     assert "guarantee: (ε = 2, δ = 1e-5) for each row of 'people 1'" in said
     assert "signal 312 (1,500 rows, 5 features" in said
     assert "lost at most 0.04 in AUC and 0.05 in log-loss" in said
-    assert "expect less from a network by DP-SGD" in said
+    assert "a network by DP-SGD needs more signal" in said
     assert "fits: uses 29" in said
     assert "Too little signal" not in said
     assert records(home, ReleaseRecord) == []

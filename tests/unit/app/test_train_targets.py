@@ -12,8 +12,10 @@ from tests.unit.app.training_examples import asked, table, write_csv, write_peop
 from tests.unit.release.statistics.examples import SCHEMA, people
 
 from voile.app.calls import handle
+from voile.app.commands.explain import Explain
 from voile.app.commands.federate import WriteReport
 from voile.app.trained_model import load_trained_model
+from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Label, Numbers, Schema
 
 LABELS = {
@@ -79,3 +81,47 @@ def test_labels_without_sense_raise_an_alarm(home: Path) -> None:
         write_csv(folder / "rows.csv", table(1500) | {"ill": shuffled.tolist()})
         result: Any = handle(asked(folder))
         assert result.trained.quality["alarms"]
+
+
+@pytest.mark.parametrize(
+    ("label", "names"),
+    [
+        (
+            "classes",
+            tuple(f"log-odds of {x} against the mean class" for x in ("no", "some", "much")),
+        ),
+        ("number", ("ill",)),
+    ],
+)
+def test_the_command_explains_it_by_the_closed_formula(
+    home: Path, label: str, names: tuple[str, ...]
+) -> None:
+    written(home, label)
+    result: Any = handle(asked(home))
+    rows = {name: values[:2] for name, values in table(4, 9).items() if name != "ill"}
+    given = {"model": str(home / "model"), "data": rows, "database": str(home / "log.db")}
+    found: Any = handle(Explain.read(given))
+    assert found.explained.explanation.output_names == names
+    inside = result.trained.additive.schema.rows(rows)
+    own = result.trained.additive.explain(inside)
+    assert np.allclose(found.explained.explanation.values, own.values)
+    one: Any = handle(
+        Explain.read(given | {"output_name": "much" if label == "classes" else "ill"})
+    )
+    assert one.explained.explanation.output_names == names[-1:]
+
+
+def test_a_number_too_wide_to_compute_with_is_refused_before_a_charge(home: Path) -> None:
+    schema = replace(SCHEMA, label=Label("ill", Numbers(-8e307, 8e307)))
+    (home / "people.toml").write_text(schema.dumps())
+    with pytest.raises(InvalidInput, match="too far apart"):
+        handle(asked(home))
+
+
+def test_labels_that_nobody_can_read_are_said_first(home: Path) -> None:
+    rows = table(1500) | {"ill": ["?"] * 1500}
+    write_csv(home / "rows.csv", rows)
+    result: Any = handle(asked(home))
+    assert "have a label and features that can be read" in result.trained.quality["alarms"][0]
+    loss = result.trained.quality["charged"]["figures"]["log-loss"]
+    assert min(loss["figure"], loss["low"]) >= 0

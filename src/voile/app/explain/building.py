@@ -33,6 +33,7 @@ from voile.core.schema import is_table
 from voile.core.transparency import Level, Method
 from voile.models import digest_of
 from voile.models.additive import AdditiveModel
+from voile.models.additive.links import Number, TwoClasses
 from voile.privacy.accounting.conversion import gaussian_epsilon
 from voile.privacy.accounting.measures import fits
 from voile.privacy.mechanisms.parameters import WeakPrivacyWarning
@@ -144,35 +145,50 @@ def _training(inputs: ExplanationInputs) -> Release[Explanation]:
 
 def _closed_form(inputs: ExplanationInputs, model: AdditiveModel) -> Release[Explanation]:
     """Model and background were released together: one origin covers both."""
-    spec, (other, explained) = inputs.spec, model.output_names
+    spec = inputs.spec
     if spec.level is not Level.DETAILED:
         raise Refused(
             f"the closed formula knows the level detailed only, not {spec.level!s}; for another "
             "level give public rows with --background and --background-origin"
         )
-    if spec.output_name not in (None, explained):
+    what = "the number" if isinstance(model.link, Number) else "log-odds"
+    name = ExplainerName(f"Shapley values of {what} over the released background", "closed-form")
+    explainer = ClosedForm(model, _score_name(model, spec.output_name))
+    return PostProcessed(explainer, inputs.origins, model.digest, name, str(spec.level))
+
+
+def _score_name(model: AdditiveModel, output: str | None) -> str | None:
+    """Of the score that is asked for; None for all of them."""
+    names, scores = model.output_names, model.link.score_names
+    if output is None:
+        return None
+    if output not in names:
+        raise Refused(f"the model has the outputs {list(names)}, not {output!r}")
+    if isinstance(model.link, TwoClasses) and output == names[0]:
         raise Refused(
-            f"the closed formula explains the log-odds of {explained!r}; those of {other!r} are "
+            f"the closed formula explains the log-odds of {names[1]!r}; those of {output!r} are "
             "the same with the other sign"
         )
-    name = ExplainerName("Shapley values of log-odds over the released background", "closed-form")
-    return PostProcessed(ClosedForm(model), inputs.origins, model.digest, name, str(spec.level))
+    return scores[names.index(output) if len(scores) > 1 else 0]
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """Explains by the closed formula: Shapley values of the log-odds over the released background.
+    """Explains by the closed formula: Shapley values of scores over the released background.
 
     Args:
         model: whose background was released with it.
+        score: the one to explain; all of them if None.
     """
 
     model: AdditiveModel
+    score: str | None = None
 
     def __call__(self, rows: Any) -> Explanation:
         schema = self.model.schema
         inside = schema.rows(rows) if is_table(rows) else schema.clamp(schema.numbers(rows))
-        return replace(self.model.explain(inside), data=inside)
+        found = replace(self.model.explain(inside), data=inside)
+        return found if self.score is None else found.output(self.score)
 
 
 def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:

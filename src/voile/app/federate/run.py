@@ -50,10 +50,12 @@ from voile.app.federate.party import (
 )
 from voile.app.federate.results import by_name, digests_of, settings_of, statement_of
 from voile.app.federate.status import RunWatch
+from voile.app.federate.tables import reference_rows
 from voile.app.public_example import EXAMPLE, write_example
 from voile.app.workspace import release_name, workspace_text
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, Refused, VoileError
+from voile.core.schema import Schema
 from voile.federation import (
     Joined,
     Joining,
@@ -252,9 +254,11 @@ def run_server(
         settings = settings_of(agreement, results)
         settings |= {"reference_invented": server.reference_invented}
         settings |= {"logs": write_logs(logs, folder)}
-    if server.reference is not None:
-        write_example(agreement.schema, server.reference[:_EXAMPLES], server.folder / EXAMPLE)
     done = finish(folder, agreement.name, settings)
+    if done.has_model and isinstance(agreement.schema, Schema):
+        rows = server.reference
+        rows = reference_rows(agreement.schema, None)[0] if rows is None else rows
+        write_example(agreement.schema, rows[:_EXAMPLES], server.folder / EXAMPLE)
     for line in alarms(figures):
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)

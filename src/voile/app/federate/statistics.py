@@ -23,7 +23,7 @@ from voile.app.train_quality import released_quality
 from voile.app.train_statistics import expectation, too_little_signal
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
-from voile.federation import Pipeline, StageResult
+from voile.federation import Pipeline, SecureSum, StageResult
 from voile.pipelines.calibration import split_open_rows
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
@@ -165,7 +165,10 @@ def _sharing(plan: StatisticsPlan) -> str:
             f"noise is shared: {plan.shares} honest parties of {parties} give all of it, so if all "
             f"survive, the variance is {parties / plan.shares:.3g} times that of one table"
         )
-    return f"each of {parties} parties adds all of the noise: {parties} times its variance"
+    said = f"each of {parties} parties adds all of the noise: {parties} times its variance"
+    if isinstance(plan.facts.protocol, SecureSum) and plan.shares == 1:
+        said += "; noise is shared where at least two honest parties are in every sum"
+    return said
 
 
 def _noise(plan: StatisticsPlan) -> str:

@@ -413,7 +413,7 @@ class _System:
     @cached_property
     def gain(self) -> Matrix:
         """b = gain·u, the posterior mean."""
-        gain = np.linalg.solve(self.sampling + self.noise, self.design).T
+        gain = _solved(self.sampling + self.noise, self.design).T
         return gain.astype(np.float64)
 
     def error_covariance(self, noise: Matrix) -> Matrix:
@@ -422,7 +422,7 @@ class _System:
         Without noise the solution would be gain₀·u₀ with u₀ of covariance `sampling`; with it, it
         is gain·(u₀ + e). Their difference is (gain − gain₀)·u₀ + gain·e.
         """
-        without = np.linalg.solve(self.sampling, self.design).T
+        without = _solved(self.sampling, self.design).T
         shrinkage = self.gain - without
         found = shrinkage @ self.sampling @ shrinkage.T + self.gain @ noise @ self.gain.T
         return (found + found.T) / 2
@@ -469,9 +469,21 @@ def _left_out(label: LabelFigure, gain: Matrix, mean: Vector) -> Vector:
 
 
 def _log_likelihood(values: Vector, covariance: Matrix) -> float:
-    root = np.linalg.cholesky(covariance)
+    try:
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:  # sums that no rows can have made
+        return -math.inf
     white = np.linalg.solve(root, values)
     return -0.5 * float(white @ white) - float(np.log(np.diag(root)).sum())
+
+
+def _solved(matrix: Matrix, values: Matrix) -> Matrix:
+    """Whatever the sums were: a server may send some that no rows can have made."""
+    try:
+        found: Matrix = np.linalg.solve(matrix, values)
+    except np.linalg.LinAlgError:
+        found = np.linalg.pinv(matrix) @ values
+    return found
 
 
 def _score_variance(label: LabelFigure, mean: Vector) -> tuple[float, float]:

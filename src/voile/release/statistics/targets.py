@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from voile.core.schema import Categories, FeatureValues, Numbers, Schema
 from voile.release.statistics.rule import RULE
 
 Whole: TypeAlias = NDArray[np.int64]
+_WIDEST: Final = 1e100
+"""Between the bounds of a number: its fourth power is still a number."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,11 @@ class NumberTarget:
     sections = ("target",)
 
     def __post_init__(self) -> None:
+        if not self.upper - self.lower < _WIDEST:
+            raise InvalidInput(
+                f"the label may lie between {self.lower:g} and {self.upper:g}, which is too far "
+                "apart to compute with; declare narrower bounds in the schema"
+            )
         if self.steps < 2 or self.steps % 2:
             raise InvalidInput(f"a grid has an even number of steps, found {self.steps}")
 
