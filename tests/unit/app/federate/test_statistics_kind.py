@@ -100,7 +100,7 @@ def test_a_preview_says_what_it_is_like_and_that_too_little_signal_is_of_no_use(
     assert not preview(good.agreement, good.server).blocking
     poor = read_job(write_statistics(tmp_path / "poor", secure=False, epsilon=0.02))
     (concern,) = preview(poor.agreement, poor.server).blocking
-    assert "too little signal" in concern.text
+    assert "Too little signal" in concern.text
     assert "secure = true" in concern.text
 
 
