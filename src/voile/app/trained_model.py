@@ -26,6 +26,7 @@ import numpy as np
 
 from voile.app.artefact_manifest import OwnFolder, check_files, write_json
 from voile.app.assessment_file import ASSESSMENT
+from voile.app.train_quality import released_quality
 from voile.core.atomic_file import replace_file
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
@@ -249,13 +250,14 @@ def check_paid(vault: Vault, trained: TrainedModel) -> None:
     1. its charges are on record, for the events that it states, by one account at one delta;
     2. they were about its schema;
     3. its guarantee is what follows from its budget, that account and that delta;
-    4. its scores are what follows from the stored answers.
+    4. its scores, and the charged figures of how good it is, are what follows from the stored
+       answers. Figures on open rows are the statement of whoever trained it.
     """
     try:
         found = vault.storage.read_snapshot(lambda t: _follows(vault, t, trained))
     except InvalidInput:  # no such charge, or no guarantee follows from what was charged
         found = None
-    if found is not None and trained.rule == _RULE and _is_same_model(found, trained.additive):
+    if found is not None and trained.rule == _RULE and _is_same(found, trained):
         return
     why = "this ledger did not pay for this very model on the terms it states"
     if trained.rule != _RULE:
@@ -268,8 +270,8 @@ def check_paid(vault: Vault, trained: TrainedModel) -> None:
     )
 
 
-def _follows(vault: Vault, t: Reader, trained: TrainedModel) -> AdditiveModel | None:
-    """The model that follows from what the ledger keeps under these charges."""
+def _follows(vault: Vault, t: Reader, trained: TrainedModel) -> PrivateStatistics | None:
+    """What the ledger keeps under these charges."""
     budget, payers, blocks = trained.budget, set(), []
     if trained.events != budget.events:
         return None
@@ -294,7 +296,26 @@ def _follows(vault: Vault, t: Reader, trained: TrainedModel) -> AdditiveModel | 
     tables, moments, calibration = (
         kind.made(block, event=None) for kind, block in zip(_RELEASES, blocks, strict=True)
     )
-    return PrivateStatistics(budget, tables, moments, calibration, promise).model  # 4
+    return PrivateStatistics(budget, tables, moments, calibration, promise)
+
+
+def _is_same(found: PrivateStatistics, trained: TrainedModel) -> bool:
+    """Model and charged figures (4), up to rounding."""
+    charged = trained.quality.get("charged", {}).get("figures", {})
+    return _is_same_model(found.model, trained.additive) and _are_same_figures(
+        released_quality(found)["figures"], charged
+    )
+
+
+def _are_same_figures(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    try:
+        return one.keys() == other.keys() and all(
+            each.keys() == other[name].keys()
+            and np.allclose(list(each.values()), [other[name][key] for key in each], rtol=_ROUNDING)
+            for name, each in one.items()
+        )
+    except (AttributeError, TypeError):  # somebody else wrote them
+        return False
 
 
 def _is_same_model(one: AdditiveModel, other: AdditiveModel) -> bool:

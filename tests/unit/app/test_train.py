@@ -603,9 +603,13 @@ def forged(trained: TrainedModel, folder: Path, **changes: Any) -> Path:
     for path in trained.folder.iterdir():
         (home / path.name).write_bytes(path.read_bytes())
     head = json.loads((home / "model.json").read_text()) | changes.pop("head", {})
+    quality = changes.pop("quality", None)
     model = replace(trained.additive, **changes)
     model.save(home / "model.safetensors")
     head["files"]["model.safetensors"] = file_digest(home / "model.safetensors")
+    if quality is not None:
+        (home / "quality.json").write_text(json.dumps(quality))
+        head["files"]["quality.json"] = file_digest(home / "quality.json")
     (home / "model.json").write_text(json.dumps(head))
     assert load_trained_model(home).additive.digest == model.digest
     return home
@@ -616,13 +620,16 @@ def stronger(guarantee: Guarantee) -> Guarantee:
 
 
 @pytest.mark.parametrize(
-    "what", ["guarantee", "dataset", "scores", "budget", "charges", "other charges", "rule"]
+    "what",
+    ["guarantee", "dataset", "scores", "budget", "charges", "other charges", "rule", "quality"],
 )
 def test_a_forged_folder_is_not_believed(trained: TrainedModel, tmp_path: Path, what: str) -> None:
     """Digests that were computed anew do not help: the ledger knows what was paid for."""
     promise, budget = trained.guarantee, {"rows": 10**6, "rho": trained.budget.rho / 100}
     head = json.loads((trained.folder / "model.json").read_text())
     events = [to_dict(each) for each in replace(trained.budget, rho=budget["rho"]).events]
+    better = json.loads((trained.folder / "quality.json").read_text())
+    better["charged"]["figures"]["AUC"]["figure"] = 0.999
     moved = replace(promise, protected=replace(promise.protected, dataset="others"))
     cases: dict[str, dict[str, Any]] = {
         "guarantee": {"guarantees": (stronger(promise),)},
@@ -632,6 +639,7 @@ def test_a_forged_folder_is_not_believed(trained: TrainedModel, tmp_path: Path, 
         "charges": {"head": {"charges": ["people#7", "people#8", "people#9"]}},
         "other charges": {"head": {"charges": ["people#2", "people#1", "people#3"]}},
         "rule": {"head": {"rule": "0/0"}},
+        "quality": {"quality": better},
     }
     folder = forged(trained, tmp_path, **cases[what])
     database = str(trained.folder.parent / "log.db")
