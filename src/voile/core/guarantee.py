@@ -343,7 +343,7 @@ def check_neighbours(unit: ProtectedUnit, relation: Relation) -> None:
     """Refuse a relation under which a statement about this unit would say too little."""
     if unit is ProtectedUnit.EXPLAINED_ROW and relation is not Relation.REPLACE_ONE:
         raise Refused(
-            f"{relation!s} says too little about an explained row: whoever receives the "
+            f"{relation.word} says too little about an explained row: whoever receives the "
             "explanation knows that there is one, so any row must stand against any other; "
             f"use {Relation.REPLACE_ONE!s}"
         )

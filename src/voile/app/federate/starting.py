@@ -41,8 +41,7 @@ _FEDERATION: Final = """\
 # `name` is the label of the federation and of the version of its data. Keys and logs carry it: to
 # change it, start again in another folder (voile init ... --name NAME --output FOLDER).
 name = {name}
-pipeline = {pipeline}  # {others};
-# without labels: "aggregate", "recommender", "images"
+pipeline = {pipeline}  # {others}
 schema = {schema}
 # secure = true  # the server learns sums of updates only, no single one{noise}
 server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum

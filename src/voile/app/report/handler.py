@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from voile.app.alarms import alarms
-from voile.app.artefact import REPORT, Artefact, load_artefact
+from voile.app.artefact import REPORT, Artefact, is_artefact, load_artefact
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.calls import Context
 from voile.app.commands.federate import WriteReport
@@ -35,7 +35,7 @@ from voile.app.trained_model import FOLDER as TRAINED_MODEL
 from voile.app.trained_model import load_trained_model
 from voile.app.trained_report import write_model_report
 from voile.app.workspace.file import books_beside
-from voile.core.errors import InvalidInput, VerificationFailed
+from voile.core.errors import InvalidInput, UnreadableFile, VerificationFailed
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.rendering import write_page
@@ -155,7 +155,19 @@ def write(command: WriteReport, context: Context) -> ReportResult:
     if TRAINED_MODEL.is_at(command.artefact):
         trained = load_trained_model(command.artefact)
         return ReportResult(write_model_report(trained, command.output))
+    _check_something_is_there(command.artefact)
     return ReportResult(write_report(load_artefact(command.artefact), command.output))
+
+
+def _check_something_is_there(folder: Path) -> None:
+    """What to do first, if nothing was trained yet; `load_artefact` says what is wrong with it."""
+    if not folder.exists():
+        raise UnreadableFile(f"{folder}: no such folder")
+    if folder.is_dir() and not is_artefact(folder):
+        raise UnreadableFile(
+            f"{folder}: not a finished artefact, and no trained model; train first, with "
+            "voile federate or voile train"
+        )
 
 
 def write_report(artefact: Artefact, path: Path | None = None) -> Path:

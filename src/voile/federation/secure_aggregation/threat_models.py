@@ -195,10 +195,12 @@ class _ThreatModel(ABC):
     def assumptions(self, parties: int) -> tuple[str, ...]:
         """What the secrecy of single vectors rests on, in words."""
         threshold = self.threshold_of(parties)
+        honest = threshold - self.colluders
+        are = "one is" if honest == 1 else "ones are"
         return (
             f"secure sum: {self.name}, together with at most {self.colluders} of {parties} "
             f"parties; at least {threshold} survive a round, so at least "
-            f"{threshold - self.colluders} honest ones are in every sum",
+            f"{honest} honest {are} in every sum",
         )
 
 
