@@ -42,10 +42,10 @@ from voile.models.additive import AdditiveModel
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.promises import PromisedGuarantees, promise
 from voile.pipelines.tables import TableRecords
-from voile.privacy.accounting.conversion import zcdp_budget, zcdp_to_epsilon
+from voile.privacy.accounting.conversion import check_target, zcdp_budget, zcdp_to_epsilon
 from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms.discrete import DiscreteGaussian, GaussianBlocks
-from voile.privacy.mechanisms.parameters import MARGIN, check_target
+from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.mechanisms.shares import LEAST_VARIANCE, SharedGaussian
 from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
 from voile.release.statistics.private_statistics import PrivateStatistics, joint_guarantee

@@ -480,10 +480,9 @@ def _log_likelihood(values: Vector, covariance: Matrix) -> float:
 def _solved(matrix: Matrix, values: Matrix) -> Matrix:
     """Whatever the sums were: a server may send some that no rows can have made."""
     try:
-        found: Matrix = np.linalg.solve(matrix, values)
+        return np.linalg.solve(matrix, values).astype(np.float64)
     except np.linalg.LinAlgError:
-        found = np.linalg.pinv(matrix) @ values
-    return found
+        return (np.linalg.pinv(matrix) @ values).astype(np.float64)
 
 
 def _score_variance(label: LabelFigure, mean: Vector) -> tuple[float, float]:
