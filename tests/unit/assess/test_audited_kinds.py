@@ -35,6 +35,9 @@ BESIDES = {
     "GlobalModel": "that of its LocalTraining",
     "_MomentsRelease": "its two kinds",
     "_StatisticsRelease": "its three kinds",
+    "StatisticsTask": "sum_trial",
+    "ReleaseImportance": "that of PrivateGlobalImportance, which it draws",
+    "ReleasePopularity": "those of PrivatePopularity and PrivateGram, which they draw",
 }
 """What costs something and is no release of its own kind, and what audits it."""
 EXEMPT = {
@@ -43,8 +46,8 @@ EXEMPT = {
     "ChargedRelease": "abstract",
     "PostProcessed": "costs nothing",
     "_HandOver": "costs nothing: what it hands over was charged when it was drawn",
+    "SharedGaussian": "a mechanism",
     "ReleaseTerms": "says what a release costs",
-    "_TrainingPlan": "adds up what the releases of a recommender cost",
     "PipelinePlan": "adds up what its stages cost",
     "NoisyStage": "is for calibration: nothing is released by it",
     "GaussianMechanism": "a mechanism: releases are made with it",

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from voile.app.alarms import alarms
 from voile.app.artefact import (
@@ -234,11 +234,7 @@ def run_server(
         context = FinishContext(server, open_rows, steps_seen, say)
         made = KINDS[agreement.pipeline].finish(agreement.plan, results, context)
         say("signing the log, writing the artefact")
-        figures = {
-            "measured_on": f"{len(measured) if measured is not None else 0} {_MEASURED_ON}",
-            "rounds": {stage: by_name(result) for stage, result in results.items()},
-            **made.figures,
-        }
+        figures = {**_round_figures(results, measured), **made.figures}
         write_artefact(
             folder := server.folder / ARTEFACT,
             made.files,
@@ -255,14 +251,28 @@ def run_server(
         settings |= {"reference_invented": server.reference_invented}
         settings |= {"logs": write_logs(logs, folder)}
     done = finish(folder, agreement.name, settings)
-    if done.has_model and isinstance(agreement.schema, Schema):
-        rows = server.reference
-        rows = reference_rows(agreement.schema, None)[0] if rows is None else rows
-        write_example(agreement.schema, rows[:_EXAMPLES], server.folder / EXAMPLE)
+    _leave_example(done, agreement.schema, server)
     for line in alarms(figures):
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)
     return FederationRun(done, results)
+
+
+def _round_figures(results: Mapping[str, StageResult], measured: Any) -> dict[str, Any]:
+    """What was measured on unprotected rows after each round."""
+    return {
+        "measured_on": f"{len(measured) if measured is not None else 0} {_MEASURED_ON}",
+        "rounds": {stage: by_name(result) for stage, result in results.items()},
+    }
+
+
+def _leave_example(artefact: Artefact, schema: Any, server: ServerSide) -> None:
+    """A few public rows to explain first, beside a model of tables."""
+    if not artefact.has_model or not isinstance(schema, Schema):
+        return
+    rows = server.reference
+    rows = reference_rows(schema, None)[0] if rows is None else rows
+    write_example(schema, rows[:_EXAMPLES], server.folder / EXAMPLE)
 
 
 def _promise(agreement: FederationAgreement) -> Promise:
