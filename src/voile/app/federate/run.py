@@ -18,7 +18,7 @@ In the server's folder `artefact/` may be shown; the server's books lie beside i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from voile.app.explain import ExplanationSpec
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
 from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import Promise, ServerBooks, account_name
-from voile.app.federate.kinds import KINDS, FinishContext, ServerSide
+from voile.app.federate.kinds import KINDS, FinishContext, PipelineOutput, ServerSide
 from voile.app.federate.logs import collected_logs, write_logs
 from voile.app.federate.party import (
     Job,
@@ -57,6 +57,7 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.schema import Schema
 from voile.federation import (
+    HistoryRow,
     Joined,
     Joining,
     Pipeline,
@@ -206,17 +207,8 @@ def run_server(
     watch = watch or RunWatch(server.folder, NoProgress())
     with run_lock(server.folder), _vault(agreement, server) as vault:
         watch.begin()
-        key = None if agreement.secure is None else agreement.server_key
-        rounds = Rounds(
-            transport,
-            agreement.sizes,
-            log=_books(vault, agreement, plan),
-            checkpoints=server.folder / CHECKPOINTS,
-            progress=watch,
-            deadline=deadline,
-            agreement=agreement.digest,
-            sign=None if key is None else signer_of(server.folder, key),
-        )
+        log = _books(vault, agreement, plan)
+        rounds = _rounds(agreement, server, transport, log, watch, deadline)
         if not is_finished(plan, rounds):
             check_all_join(transport, agreement)
         measured = open_rows.measured
@@ -235,17 +227,7 @@ def run_server(
         made = KINDS[agreement.pipeline].finish(agreement.plan, results, context)
         say("signing the log, writing the artefact")
         figures = {**_round_figures(results, measured), **made.figures}
-        write_artefact(
-            folder := server.folder / ARTEFACT,
-            made.files,
-            guarantees=(
-                replace(each, records_per_person=agreement.records_per_person)
-                for each in made.promised.guarantees
-            ),
-            statement=statement_of(agreement, made, history),
-            figures=figures,
-            history=history,
-        )
+        folder = _write(agreement, server, made, history, figures)
         logs = {SERVER: signed_log(vault, SERVER, say), **logs}
         settings = settings_of(agreement, results)
         settings |= {"reference_invented": server.reference_invented}
@@ -256,6 +238,50 @@ def run_server(
         say(f"do not use it as it is: {line}")
     _leave_workspace(done)
     return FederationRun(done, results)
+
+
+def _write(
+    agreement: FederationAgreement,
+    server: ServerSide,
+    made: PipelineOutput,
+    history: Sequence[HistoryRow],
+    figures: Mapping[str, Any],
+) -> Path:
+    """The artefact without its logs and its manifest."""
+    folder = server.folder / ARTEFACT
+    write_artefact(
+        folder,
+        made.files,
+        guarantees=(
+            replace(each, records_per_person=agreement.records_per_person)
+            for each in made.promised.guarantees
+        ),
+        statement=statement_of(agreement, made, history),
+        figures=figures,
+        history=history,
+    )
+    return folder
+
+
+def _rounds(
+    agreement: FederationAgreement,
+    server: ServerSide,
+    transport: Transport,
+    log: ServerBooks,
+    watch: RunWatch,
+    deadline: float | None,
+) -> Rounds:
+    key = None if agreement.secure is None else agreement.server_key
+    return Rounds(
+        transport,
+        agreement.sizes,
+        log=log,
+        checkpoints=server.folder / CHECKPOINTS,
+        progress=watch,
+        deadline=deadline,
+        agreement=agreement.digest,
+        sign=None if key is None else signer_of(server.folder, key),
+    )
 
 
 def _round_figures(results: Mapping[str, StageResult], measured: Any) -> dict[str, Any]:
