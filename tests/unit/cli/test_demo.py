@@ -43,7 +43,7 @@ def shown(folder: Path) -> Ran:
 
 def test_the_result_is_for_people_and_progress_beside_it(shown: Ran, folder: Path) -> None:
     assert "ε = 2, δ = 1e-5" in shown.stdout
-    assert shown.stdout.index("log-loss") < shown.stdout.index("patients")
+    assert shown.stdout.index("log-loss") < shown.stdout.index("\npatients")
     assert "a network by DP-SGD" in shown.stdout
     assert "signed and verified offline" in shown.stdout
     assert str(folder / "artefact" / "report.html") in shown.stdout
