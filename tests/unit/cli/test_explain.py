@@ -673,7 +673,7 @@ def test_an_artefact_says_itself_what_it_was_made_from() -> None:
     from voile.core.errors import InvalidInput
     from voile.release import PUBLIC, trained_on
 
-    made: Any = SimpleNamespace(origin=trained_on("patients"))
+    made: Any = SimpleNamespace(origin=trained_on("patients"), folder=Path("artefact"))
     spec = ExplanationSpec(model="artefact", protect=RowPart.POPULATION)
     assert model_origin(spec, made) == made.origin
     with pytest.raises(InvalidInput, match="leave out --model-origin"):
