@@ -37,11 +37,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from voile.app import trained_recommender as recommender
 from voile.app.alarms import alarms
 from voile.app.artefact_manifest import (
+    CATALOGUE,
     LOGS,
     MANIFEST,
+    MOMENTS,
+    RECOMMENDER,
     Figures,
     Statement,
     check_files,
@@ -74,7 +76,6 @@ from voile.pipelines.calibration import Calibration, last_layer
 from voile.pipelines.image_classifier import ImageModel
 from voile.pipelines.images import ImageSchema
 from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
-from voile.recommenders import ItemMoments
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
 
@@ -92,7 +93,6 @@ MODEL: Final = "model.safetensors"
 CURVES: Final = "curves.json"
 IMPORTANCE: Final = "importance.voile"
 IMAGES: Final = "images.toml"
-RECOMMENDER: Final = recommender.MANIFEST
 IMAGE_MODEL: Final = "image_model.safetensors"
 _ALWAYS: Final = frozenset({GUARANTEES, FIGURES, HISTORY})
 _OF_A_TABLE: Final = frozenset({SCHEMA, REFERENCE})
@@ -102,7 +102,7 @@ _PARTS: Final = {
     MODEL: frozenset({SCHEMA, MODEL, CURVES}),
     IMPORTANCE: frozenset({SCHEMA, IMPORTANCE}),
     IMAGE_MODEL: frozenset({IMAGES, IMAGE_MODEL}),
-    RECOMMENDER: frozenset({RECOMMENDER, recommender.CATALOGUE, recommender.MOMENTS}),
+    RECOMMENDER: frozenset({RECOMMENDER, CATALOGUE, MOMENTS}),
 }
 """By one file of the format, all that are there together with it."""
 _OPTIONAL: Final = frozenset[str]().union(*_PARTS.values())
@@ -163,11 +163,6 @@ def importance_files(schema: Schema, importance: Explanation) -> Files:
 def image_files(model: ImageModel) -> Files:
     """A classifier of images, and what they look like."""
     return {IMAGES: partial(_write_schema, model.schema), IMAGE_MODEL: model.save}
-
-
-def recommender_files(moments: ItemMoments) -> Files:
-    """A recommender, as `voile recommend train` writes one: the folder is one of these, too."""
-    return {RECOMMENDER: lambda path: recommender.save_recommender(moments, path.parent)}
 
 
 def check_place(folder: Path) -> None:

@@ -29,6 +29,10 @@ VERSION: Final = 1
 MANIFEST: Final = "artefact.json"
 LOGS: Final = "logs"
 FILES_OF_A_LOG: Final = (RECORDS_FILE, CHECKPOINT_FILE, POLICY)
+RECOMMENDER: Final = "recommender.json"
+CATALOGUE: Final = "catalogue.json"
+MOMENTS: Final = "moments.safetensors"
+"""What a recommender consists of, in a folder of its own or in an artefact."""
 
 _Figure = Annotated[float, Field(allow_inf_nan=False)]
 _Spent = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -24,7 +24,13 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from voile.app.artefact_manifest import OwnFolder, check_files
+from voile.app.artefact_manifest import (
+    CATALOGUE,
+    MOMENTS,
+    RECOMMENDER,
+    OwnFolder,
+    check_files,
+)
 from voile.app.assessment_file import ASSESSMENT
 from voile.core import array_file
 from voile.core.atomic_file import replace_file
@@ -53,15 +59,14 @@ from voile.training.private import PrivateSteps
 FORMAT: Final = "voile recommender"
 VERSION: Final = 2
 """The first version had no model but the default, and is written for it."""
-MANIFEST: Final = "recommender.json"
-CATALOGUE: Final = "catalogue.json"
-MOMENTS: Final = "moments.safetensors"
 _MOMENTS_FILE: Final = "voile item moments"
 _STEPS: Final = ("clipping_norm", "noise_multiplier", "sampling_rate", "steps")
 _EARLIER: Final = ("popularity.npy", "gram.npy")
-_OWN: Final = (MANIFEST, CATALOGUE, MOMENTS, *_EARLIER, ASSESSMENT)
+_OWN: Final = (RECOMMENDER, CATALOGUE, MOMENTS, *_EARLIER, ASSESSMENT)
 """What may lie in such a folder, findings of `voile assess` among it."""
-_FOLDER: Final = OwnFolder("recommender", "voile recommend train", MANIFEST, FORMAT, VERSION, _OWN)
+_FOLDER: Final = OwnFolder(
+    "recommender", "voile recommend train", RECOMMENDER, FORMAT, VERSION, _OWN
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +196,7 @@ def load_recommender(folder: Path) -> TrainedRecommender:
     compared with the books that paid before anything is said on their ground (`asking`).
     """
     head = _FOLDER.read_head(folder)
-    with damaged(folder / MANIFEST):
+    with damaged(folder / RECOMMENDER):
         files, stated = dict(head["files"]), dict(head["budget"])
         budget = MomentsBudget(
             users=stated["users"],
@@ -205,9 +210,9 @@ def load_recommender(folder: Path) -> TrainedRecommender:
         promise = Guarantee.from_dict(head["guarantee"])
     parts = 1 if budget.popularity_only else 2
     kept = (MOMENTS,) if MOMENTS in files else _EARLIER[:parts]
-    check_files(folder, files, frozenset({CATALOGUE, *kept}), MANIFEST)
+    check_files(folder, files, frozenset({CATALOGUE, *kept}), RECOMMENDER)
     catalogue = _read_catalogue(folder / CATALOGUE)
-    with damaged(folder / MANIFEST):
+    with damaged(folder / RECOMMENDER):
         if len(catalogue) != budget.items or len(charges) != parts:
             raise ValueError(f"expected {budget.items} items and {parts} charges")
         kind = chosen(MODELS, model["name"], "model")

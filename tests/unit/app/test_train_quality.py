@@ -70,6 +70,13 @@ def test_whatever_noise_makes_of_a_table_there_are_figures(counts: NDArray[np.fl
         assert np.isfinite([each.figure, each.low, each.high, each.baseline]).all()
 
 
+def test_a_class_that_cannot_be_told_from_none_is_said_so() -> None:
+    found = CalibrationFigures(COUNTS * [1, 0], 5.0, int(COUNTS.sum()), CHANCES, RATE)
+    (alarm,) = [each for each in charged_quality(found)["alarms"] if "one of both" in each]
+    assert "so few rows that they cannot be told from none" in alarm
+    assert figures(COUNTS, 5.0).unread == ""
+
+
 def test_a_model_that_ranks_no_better_than_chance_is_said_so() -> None:
     """Of rows whose labels cannot be read little is left to rank, whatever the log-loss says."""
     better, unsure = PredictionQuality(0.1, 0.05, 0.15, 0.0), PredictionQuality(0.4, 0.0, 1.0, 0.5)

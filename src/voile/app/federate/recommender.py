@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from voile.app.artefact import recommender_files
+from voile.app.artefact_manifest import RECOMMENDER
 from voile.app.federate.base import FinishContext, PipelineOutput, ServerSide, TableKind
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
+from voile.app.trained_recommender import save_recommender
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit
 from voile.federation import StageResult
@@ -109,6 +110,6 @@ class RecommenderKind(TableKind):
         }
         joint = StageSpending(plan.guarantee().epsilon, plan.delta)
         promised = promise(plan, results, *plan.tasks)
-        return PipelineOutput(
-            recommender_files(moments), promised, BudgetReadings(alone, joint, joint)
-        )
+        # The folder is one of `voile recommend train`, too.
+        files = {RECOMMENDER: lambda path: save_recommender(moments, path.parent)}
+        return PipelineOutput(files, promised, BudgetReadings(alone, joint, joint))
