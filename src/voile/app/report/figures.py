@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from voile.app.alarms import shown_name
-from voile.app.artefact import RECOMMENDER, Artefact
+from voile.app.artefact import Artefact
+from voile.app.artefact_manifest import RECOMMENDER
 from voile.app.shown_rounds import contradictions
 from voile.core.description import Description
 from voile.core.explanation import Explanation
