@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.explainer import Explainer
 
 __all__ = [
     "Adversary",
+    "Explainer",
     "Explanation",
     "ExplanationSpec",
     "Guarantee",
@@ -49,6 +51,7 @@ __all__ = [
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
+    "Explainer": "voile.python.explainer",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
     "Guarantee": "voile.core.guarantee",

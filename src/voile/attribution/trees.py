@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -95,7 +96,11 @@ def tree_explainer(source: Any, background: Rows | None) -> Any:
 
 def tree_values(explainer: Any, rows: Rows) -> Any:
     """Values (rows, features, outputs) on the scale of the trees."""
-    return _three_axes(explainer.shap_values(rows, check_additivity=False), rows.shape[1])
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="LightGBM binary classifier", category=UserWarning
+        )
+        return _three_axes(explainer.shap_values(rows, check_additivity=False), rows.shape[1])
 
 
 def tree_base(explainer: Any) -> Any:
