@@ -89,6 +89,14 @@ class ViewState:
         names = self.core.feature_names if axis == FEATURE else self.core.output_names
         return names[0] if axis in self.dropped else list(names)
 
+    @property
+    def categories(self) -> frozenset[str]:
+        """Features whose values are words."""
+        if self.display is None:
+            return frozenset()
+        named = zip(self.core.feature_names, self.display.T, strict=True)
+        return frozenset(name for name, cells in named if any(isinstance(c, str) for c in cells))
+
     # --- parts ------------------------------------------------------------------------------------
 
     def chosen(self, item: Any) -> Self:
@@ -111,6 +119,10 @@ class ViewState:
             steps=(*self.steps, Step("__getitem__", self.shape, (item,))),
             whole=False,
         )
+
+    def of_output(self, name: str) -> Self:
+        """One output, as if the model had no other; what was released stays what it is."""
+        return replace(self.chosen((..., name)), steps=(), whole=True)
 
     def _expanded(self, item: Any) -> list[Any]:
         """One selection for each axis that is seen; `...` stands for all between."""
@@ -191,12 +203,9 @@ class ViewState:
         data = self.core.data
         if data is None or axis == OUTPUT:
             return data
-        if axis == FEATURE or data.dtype.kind == "U" or self._has_texts():
-            return None  # there is no mean of texts, and features have different units
+        if axis == FEATURE or data.dtype.kind == "U" or self.categories:
+            return None  # there is no mean of words, and features have different units
         return reduce(data[:, :, np.newaxis])[:, :, 0]
-
-    def _has_texts(self) -> bool:
-        return self.display is not None and any(isinstance(each, str) for each in self.display.flat)
 
     def _reduced_notes(self, name: str, axis: int) -> tuple[Note, ...]:
         """Notes about single rows are about nothing once the rows became one."""

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import NO_GUARANTEE, Explanation
-from voile.core.optional import optional
-from voile.views.plots.style import INK, PALETTE, QUIET
+from voile.views.plots.style import INK, PALETTE, QUIET, empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,8 +44,7 @@ def agreement(
             "agreement is between explanations of the same rows, features and outputs, "
             f"found {first.shape} and {second.shape}"
         )
-    module = optional("matplotlib.figure", extra="explain")
-    figure: Figure = module.Figure(figsize=(9.5, 4.6), layout="constrained")
+    figure = empty_figure(9.5, 4.6)
     left, right = figure.subplots(1, 2)
     _scatter(left, first.values.ravel(), second.values.ravel(), names)
     _by_feature(right, first, second, most)
