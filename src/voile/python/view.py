@@ -71,11 +71,12 @@ class ExplanationView:
         method: str = "",
         output: str | None = None,
     ) -> None:
+        shown = _shown_rows(display, explanation)
         state = ViewState(
             explanation,
             frozenset({OUTPUT} if explanation.shape[2] == 1 else ()),
-            _shown_rows(display, explanation),
-            getattr(display, "index", None) if hasattr(display, "iloc") else None,
+            _labels(display, explanation) if shown is not None else np.arange(len(explanation)),
+            shown,
             released,
             receipt,
             method,
@@ -378,6 +379,10 @@ def _stand_in(shaps: type | None) -> type:
     """A class below `voile.Explanation` and shap's, which nothing is ever made of."""
     bases = (Explanation,) if shaps is None else (Explanation, shaps)
     return type(bases[-1])("Explanation", bases, {"__module__": "voile"})
+
+
+def _labels(display: Any, explanation: Explanation) -> Any:
+    return display.index if hasattr(display, "iloc") else np.arange(len(explanation))
 
 
 def _shown_rows(display: Any, explanation: Explanation) -> NDArray[Any] | None:

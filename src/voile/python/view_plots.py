@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.views import plots
-from voile.views.plots.style import drawn_by_pyplot, write_promise
+from voile.views.plots.figures import drawn_by_shap
+from voile.views.plots.style import write_promise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,13 +61,19 @@ def _check_drawable(view: ExplanationView, kind: str) -> None:
 def _drawn_by_shap(view: ExplanationView, kind: str, options: dict[str, Any]) -> Figure:
     shap = optional("shap", extra="explain")
     pyplot = optional("matplotlib.pyplot", extra="explain")
-    with drawn_by_pyplot(*_SIZE) as figure:
+    with drawn_by_shap(*_SIZE) as figure:
         _call(shap.plots, kind, view, options)
-        own: Figure = pyplot.gcf()  # force and scatter may begin a figure of their own
-        if own is not figure:
-            pyplot.close(own)
-    write_promise(own, view.describe())
-    return own
+        drawn: Figure = pyplot.gcf()
+        if drawn is not figure:  # some begin one of their own
+            pyplot.close(drawn)
+    if drawn is not figure:
+        pyplot.close(figure)
+    if kind == "force":
+        drawn.set_layout_engine("constrained")
+    elif kind == "heatmap":
+        drawn.axes[0].set_aspect("auto")  # else its labels do not fit
+    write_promise(drawn, view.describe())
+    return drawn
 
 
 def _call(shap_plots: Any, kind: str, view: ExplanationView, options: dict[str, Any]) -> None:
@@ -77,5 +84,8 @@ def _call(shap_plots: Any, kind: str, view: ExplanationView, options: dict[str, 
         shap_plots.decision(base, view.values, show=False, **(given | options))
     elif kind == "force":
         shap_plots.force(view, matplotlib=True, show=False, **options)
+    elif kind == "scatter" and view.ndim == 1:
+        axes = optional("matplotlib.pyplot", extra="explain").gca()
+        shap_plots.scatter(view, show=False, **({"ax": axes} | options))
     else:
         getattr(shap_plots, kind)(view, show=False, **options)

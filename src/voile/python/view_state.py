@@ -51,16 +51,16 @@ class ViewState:
     Args:
         core: always (rows, features, outputs).
         dropped: axes with one entry that a reader does not see.
+        index: labels of the rows: those of a pandas table, else their numbers.
         display: the rows as people wrote them, shape (rows, features).
-        index: labels of the rows, as pandas has them.
         steps: what was done so far.
         whole: whether it still is the explanation that was released, uncut.
     """
 
     core: Explanation
-    dropped: frozenset[int] = frozenset()
+    dropped: frozenset[int]
+    index: Any
     display: NDArray[Any] | None = None
-    index: Any = None
     released: ReleasedExplanation | None = None
     receipt: Callable[[], Any] | None = None
     method: str = ""
@@ -110,12 +110,15 @@ class ViewState:
                 if axis == ROW and isinstance(each, str):
                     raise InvalidInput(f"rows have no names; a feature is chosen by [:, {each!r}]")
         rows, features = (self._places(axis, selections[axis]) for axis in (ROW, FEATURE))
+        core = self.core[tuple(selections)]
+        if len(set(features)) < self.core.shape[FEATURE]:
+            core = core.with_notes(_noted(core.notes, KnownNote.NOT_ADDITIVE))
         return replace(
             self,
-            core=self.core[tuple(selections)],
+            core=core,
             dropped=frozenset(dropped),
             display=None if self.display is None else self.display[np.ix_(rows, features)],
-            index=None if self.index is None else self.index[rows],
+            index=self.index[rows],
             steps=(*self.steps, Step("__getitem__", self.shape, (item,))),
             whole=False,
         )
@@ -180,7 +183,7 @@ class ViewState:
             core=core,
             dropped=self.dropped | {place},
             display=self.display if place == OUTPUT else None,
-            index=None if place == ROW else self.index,
+            index=self.index[:1] if place == ROW else self.index,
             steps=self._then(name, collapsed=place == ROW, axis=axis),
             whole=False,
         )

@@ -27,7 +27,7 @@ def long_frame(state: ViewState) -> DataFrame:
     """One contribution in each row."""
     core, (rows, features, outputs) = state.core, state.core.shape
     columns: dict[str, Any] = {
-        "row": np.repeat(_index(state), features * outputs),
+        "row": np.repeat(state.index, features * outputs),
         "feature": np.tile(np.repeat(core.feature_names, outputs), rows),
     }
     if (shown := _shown(state)) is not None:
@@ -49,7 +49,7 @@ def _of_rows(state: ViewState) -> DataFrame:
         columns = pandas.MultiIndex.from_product(
             [core.output_names, core.feature_names], names=["output", "feature"]
         )
-    frame: DataFrame = pandas.DataFrame(cells, index=_index(state), columns=columns)
+    frame: DataFrame = pandas.DataFrame(cells, index=state.index, columns=columns)
     return frame
 
 
@@ -76,10 +76,6 @@ def _labelled(frame: DataFrame, state: ViewState) -> DataFrame:
     frame.attrs["notes"] = list(map(str, state.core.notes))
     frame.attrs["base_values"] = state.seen(state.core.base_values, (ROW, OUTPUT)).tolist()
     return frame
-
-
-def _index(state: ViewState) -> Any:
-    return np.arange(len(state.core)) if state.index is None else state.index
 
 
 def _shown(state: ViewState) -> NDArray[Any] | None:

@@ -11,6 +11,7 @@ import numpy as np
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.explanation_checks import counted, shortened
 from voile.core.row_note import was_filled
+from voile.python.view_state import ROW, ViewState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from voile.core.description import Description, FeatureContribution
     from voile.core.explanation import Explanation
     from voile.core.schema import Schema
-    from voile.python.view_state import ViewState
 
 MISSING: Final = "missing"
 _MOST_FEATURES: Final = 8
@@ -78,7 +78,7 @@ def cell_text(cell: Any) -> str:
 
 
 def written(state: ViewState) -> str:
-    """The guarantee first, then the largest contributions, with their values where there are any."""
+    """The guarantee first, then the largest contributions with the values of the row."""
     described = describe_state(state, None, None, _MOST_FEATURES, None)
     lines = [*_promises(described), _size(state)]
     lines += [fill(f"note: {note}", _WIDTH) for note in described.notes]
@@ -98,11 +98,20 @@ def _promises(described: Description) -> list[str]:
 
 
 def _size(state: ViewState) -> str:
-    rows, features, outputs = state.core.shape
+    _, features, outputs = state.core.shape
     names = shortened(state.core.output_names, _MOST_OUTPUTS)
-    said = [counted(rows, "row"), counted(features, "feature")]
+    said = [_rows(state), counted(features, "feature")]
     said.append(f"{counted(outputs, 'output')}: {names}" if outputs > 1 else f"output: {names}")
     return ", ".join([*said, f"method: {state.method}"] if state.method else said)
+
+
+def _rows(state: ViewState) -> str:
+    """How many, or which one, or what all of them were made into."""
+    for step in reversed(state.steps):
+        if step.collapsed_instances:
+            return f"{step.name} of {counted(step.prev_shape[0], 'row')}"
+    one = ROW in state.dropped
+    return f"row {state.index[0]}" if one else counted(len(state.core), "row")
 
 
 def _predictions(described: Description) -> list[str]:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from voile.core.description import Describable
 from voile.core.explanation import Explanation
-from voile.core.explanation_checks import RowData
 from voile.core.optional import optional
 from voile.core.row_note import was_filled
 from voile.core.schema import Schema
-from voile.views.plots.style import (
-    INK,
-    QUIET,
-    core_explanation,
-    drawn_by_pyplot,
-    one_output,
-    write_promise,
-)
+from voile.views.plots.figures import drawn_by_shap
+from voile.views.plots.style import INK, QUIET, core_explanation, one_output, write_promise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +47,7 @@ def beeswarm(
     points = chosen.to_shap()
     points.data = _coloured_by(chosen, getattr(explanation, "categories", ()))
     height = 1.4 + 0.4 * min(most, chosen.shape[1])
-    with drawn_by_pyplot(8.0, height) as figure, _fixed_spread():
+    with drawn_by_shap(8.0, height) as figure:
         axes = figure.add_subplot()
         shap.plots.beeswarm(points, max_display=most, show=False, plot_size=None, ax=axes)
     banded = _draw_noise(axes, chosen)
@@ -66,22 +58,20 @@ def beeswarm(
     return figure
 
 
-def _coloured_by(explanation: Explanation, categories: Collection[str]) -> RowData | None:
-    """The values of the rows; NaN, which is drawn grey, where none is high or low.
+def _coloured_by(explanation: Explanation, categories: Collection[str]) -> Any:
+    """The values of the rows, as shap colours them: grey where none is high or low.
 
-    That is where one was missing and filled in, and everywhere in a column of categories.
+    That is where one was missing and filled in (NaN), and in columns of categories (objects).
     """
-    data = explanation.data
+    data, names = explanation.data, explanation.feature_names
     if data is None or data.dtype.kind == "U":
         return data
-    grey = [
-        [
-            name in categories or was_filled(explanation.notes, name, row=row)
-            for name in explanation.feature_names
-        ]
-        for row in range(len(data))
+    filled = [
+        [was_filled(explanation.notes, name, row=row) for name in names] for row in range(len(data))
     ]
-    return np.where(grey, np.nan, data)
+    table = optional("pandas", extra="explain").DataFrame(np.where(filled, np.nan, data))
+    kinds = {place: object for place, name in enumerate(names) if name in categories}
+    return table.astype(kinds)
 
 
 def _draw_noise(axes: Axes, explanation: Explanation) -> bool:
@@ -99,14 +89,3 @@ def _draw_noise(axes: Axes, explanation: Explanation) -> bool:
         span = [place - 0.42, place + 0.42]
         axes.fill_betweenx(span, -reach, reach, color=QUIET, alpha=0.15, linewidth=0, zorder=-2)
     return True
-
-
-@contextmanager
-def _fixed_spread() -> Iterator[None]:
-    """The beeswarm spreads points by numpy's global generator; it is put back as it was."""
-    before = np.random.get_state()  # noqa: NPY002
-    np.random.seed(0)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(before)  # noqa: NPY002

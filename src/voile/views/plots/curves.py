@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.schema import Categories, Feature
-from voile.views.plots.style import INK, PALETTE, QUIET, empty_figure, outputs_legend, write_below
+from voile.views.plots.figures import empty_figure
+from voile.views.plots.style import INK, PALETTE, QUIET, outputs_legend, write_below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.views.plots.style import INK, LOWERS, PALETTE, QUIET, RAISES, empty_figure, new_figure
+from voile.views.plots.figures import empty_figure
+from voile.views.plots.style import INK, LOWERS, PALETTE, QUIET, RAISES, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

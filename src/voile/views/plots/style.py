@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from io import BytesIO
+from collections.abc import Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -20,6 +16,7 @@ from voile.core.description import (
 from voile.core.errors import InvalidInput
 from voile.core.explanation import NO_GUARANTEE, Explanation
 from voile.core.optional import optional
+from voile.views.plots.figures import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,73 +30,6 @@ INK: Final = "#1f2933"
 QUIET: Final = "#6b7280"
 PALE: Final = 0.35
 """How strongly what cannot be told from zero is drawn."""
-_NOTEBOOK_DPI: Final = 110
-
-
-# --- figures --------------------------------------------------------------------------------------
-
-
-def empty_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
-    """A figure outside pyplot: nothing global is touched, nothing has to be closed.
-
-    In a notebook that shows what pyplot has drawn at the end of a cell, pyplot knows it as well.
-    """
-    picture = _picture_class()
-    if in_notebook():
-        pyplot = optional("matplotlib.pyplot", extra="explain")
-        found: Figure = pyplot.figure(figsize=(width, height), layout=layout, FigureClass=picture)
-        return found
-    return picture(figsize=(width, height), layout=layout)
-
-
-def in_notebook() -> bool:
-    """Whether figures of pyplot are shown below the cell that made them."""
-    if "ipykernel" not in sys.modules:
-        return False
-    pyplot = optional("matplotlib.pyplot", extra="explain")
-    return "inline" in pyplot.get_backend()
-
-
-@contextmanager
-def drawn_by_pyplot(width: float, height: float) -> Iterator[Figure]:
-    """A figure for those who draw with pyplot, which keeps every figure it makes.
-
-    It is taken out again, so that nothing global is left behind and nothing is shown.
-    """
-    pyplot = optional("matplotlib.pyplot", extra="explain")
-    before = pyplot.gcf() if pyplot.get_fignums() else None
-    figure: Figure = pyplot.figure(
-        figsize=(width, height), layout="constrained", FigureClass=_picture_class()
-    )
-    try:
-        yield figure
-    finally:
-        if not in_notebook():
-            pyplot.close(figure)
-        if before is not None:
-            pyplot.figure(before.number)
-    figure.set_size_inches(width, height)
-    figure.set_layout_engine("constrained")
-
-
-def _picture_class() -> type[Figure]:
-    return _picture_below(optional("matplotlib.figure", extra="explain").Figure)
-
-
-@cache
-def _picture_below(figure: type[Figure]) -> type[Figure]:
-    """Figures that show themselves at the end of a cell, once, whatever pyplot has been told."""
-    return type("Picture", (figure,), {"_ipython_display_": _display, "__module__": __name__})
-
-
-def _display(figure: Figure) -> None:
-    from IPython.display import Image, display
-
-    picture = BytesIO()
-    figure.savefig(picture, format="png", dpi=_NOTEBOOK_DPI)
-    display(Image(data=picture.getvalue()))
-    if pyplot := sys.modules.get("matplotlib.pyplot"):
-        pyplot.close(figure)
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
@@ -109,9 +39,6 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0, colors=INK)
     return figure, axes
-
-
-# --- what is drawn --------------------------------------------------------------------------------
 
 
 def core_explanation(given: Describable) -> Explanation:
@@ -157,6 +84,18 @@ def outputs_legend(axes: Axes, drawn: Sequence[Any], names: Sequence[str]) -> No
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
+
+
+def directions_legend(axes: Axes) -> None:
+    """Which colour raises the output and which lowers it."""
+    patches = optional("matplotlib.patches", extra="explain")
+    shown = [
+        patches.Patch(color=RAISES, label="raises"),
+        patches.Patch(color=LOWERS, label="lowers"),
+    ]
+    place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
+    small = {"handlelength": 0.9, "handleheight": 0.9, "columnspacing": 1.2, "fontsize": 8}
+    axes.legend(handles=shown, frameon=False, ncols=2, labelcolor=INK, **place, **small)
 
 
 def axis_text(described: Description, said: str = "") -> str:
