@@ -110,7 +110,7 @@ class CellColumn:
     cells: list[Any]
     places: dict[Any, int]
     allowed: frozenset[Any] | None = None
-    _built: dict[Any, tuple[int, Any]] = field(default_factory=dict, repr=False)
+    _built: dict[TableKind, tuple[int, Any]] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=Lock, repr=False)
 
     @classmethod
@@ -164,10 +164,10 @@ class CellColumn:
         return place
 
     def _in_kind(self, kind: TableKind) -> Any:
-        count, built = self._built.get(id(kind), (0, None))
+        count, built = self._built.get(kind, (-1, None))
         if count != len(self.cells):
             count, built = len(self.cells), kind.cells(self.name, self.cells)
-            self._built[id(kind)] = count, built
+            self._built[kind] = count, built
         return built
 
 

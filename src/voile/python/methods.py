@@ -276,9 +276,9 @@ def check_tree(parts: SplitPipeline) -> None:
     if not parts.is_one_to_one:
         owner = int(np.flatnonzero(np.bincount(parts.owners) > 1)[0])
         name = parts.whole.codec.names[owner]
-        raise NotOffered(f"the pipeline makes several columns of {name!r}")
+        raise NotOffered(f"its trees do not read {name!r} itself, but several columns made of it")
     if parts.is_whole and hasattr(parts.whole.source.model, "steps"):
-        raise NotOffered("a step of the pipeline looks at several columns together")
+        raise NotOffered("its trees do not read the columns, but mixtures of them")
 
 
 def _adds_up(engine: TreeEngine, rows: Rows) -> bool:

@@ -48,7 +48,8 @@ class Options:
     progress: Progress = None
 
     def __post_init__(self) -> None:
-        _check_count("background_rows", self.background_rows or 1)
+        if self.background_rows is not None:
+            _check_count("background_rows", self.background_rows)
         _check_count("evaluations", self.evaluations)
 
     @cached_property
