@@ -33,7 +33,7 @@ from voile.python.learning import train
 from voile.python.methods import Choice, Method, Question, choose, choose_paths, is_tree
 from voile.python.models import Chosen, ReadModel, read_model
 from voile.python.pipelines import SplitPipeline
-from voile.python.progress import Progress, say, seconds_per_row, shown
+from voile.python.progress import Progress, say, seconds_to_ask, shown
 
 if TYPE_CHECKING:
     from voile.python.view import ExplanationView
@@ -42,6 +42,8 @@ BACKGROUND_ROWS: Final = 1_000
 _FEW_EVALUATIONS: Final = 2_000
 """Of which no model takes two seconds."""
 _TIMED_SHARE: Final = 20
+_SECONDS_BESIDES: Final = 1e-6
+"""Of mixing rows, for each evaluation."""
 _FEW_TIMED: Final = 2
 _MANY_TIMED: Final = 32
 
@@ -256,7 +258,8 @@ def expected_seconds(choice: Choice, rows: Rows) -> float:
         most = min(BATCH_ROWS, evaluations // _TIMED_SHARE)
         tiled = np.resize(engine.background, (most, engine.background.shape[1]))
         predict = engine.parts.inner.predict
-        return evaluations * (1e-6 + seconds_per_row(lambda count: predict(tiled[:count]), most))
+        own = evaluations * _SECONDS_BESIDES
+        return own + seconds_to_ask(lambda count: predict(tiled[:count]), evaluations, most)
     if not isinstance(engine, TreeEngine):
         return 0.0
     if engine.reader.is_large:
