@@ -26,8 +26,6 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     found: list[Any] = []
     module = SimpleNamespace(display=found.append, Image=lambda data: data)
     monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
-    ipython = SimpleNamespace(display=module, version_info=(9, 0))
-    monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     monkeypatch.setattr(plt, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
     plt.close("all")
