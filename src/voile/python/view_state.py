@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.explanation_checks import positions
+from voile.core.explanation_checks import Attributions, positions
 from voile.core.row_note import KnownNote, Note
 from voile.python.cells import cell_text
 
@@ -174,6 +174,7 @@ class ViewState:
         """
         place = self.axis_at(axis)
         said = (_COMBINED.format(name=name, axis=AXES[place]),)
+        errors, widths = self._reduced_errors(name, place, reduce)
         core = replace(
             self.core,
             values=reduce(self.core.values),
@@ -181,8 +182,9 @@ class ViewState:
             data=None if self._are_sizes(name, place) else self._reduced_data(place, reduce),
             feature_names=said if place == FEATURE else self.core.feature_names,
             output_names=said if place == OUTPUT else self.core.output_names,
+            standard_errors=errors,
+            half_widths=widths,
             notes=self._reduced_notes(name, place),
-            **self._reduced_errors(name, place, reduce),
         )
         return replace(
             self,
@@ -210,8 +212,8 @@ class ViewState:
 
     def _reduced_errors(
         self, name: str, axis: int, reduce: Reduce
-    ) -> dict[str, NDArray[np.float64] | None]:
-        """How uncertain a combination is, at most.
+    ) -> tuple[Attributions | None, Attributions | None]:
+        """Standard errors and half widths of a combination, at most.
 
         Noise is symmetric and log-concave, as normal and Laplace noise are. A mean or a sum is off
         by at most the mean or the sum of the ±. A maximum, a minimum or a percentile is off by no
@@ -222,13 +224,12 @@ class ViewState:
         errors, reach = self.core.standard_errors, self.core.reach
         if name in _ADDITIVE:
             widths = self.core.half_widths
-            return {
-                "standard_errors": None if errors is None else reduce(errors),
-                "half_widths": None if widths is None else reduce(widths),
-            }
+            return (
+                None if errors is None else reduce(errors),
+                None if widths is None else reduce(widths),
+            )
         worst = 1 + math.log(self.core.shape[axis]) / math.log(20)
-        widened = None if reach is None else worst * reach.max(axis=axis, keepdims=True)
-        return {"standard_errors": None, "half_widths": widened}
+        return None, None if reach is None else worst * reach.max(axis=axis, keepdims=True)
 
     def _reduced_base(self, axis: int, reduce: Reduce) -> NDArray[Any]:
         base = self.core.base_values[:, np.newaxis, :]
