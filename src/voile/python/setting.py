@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from voile.python.learning import train
 from voile.python.methods import Choice, Method, Question, choose, choose_paths, is_tree
 from voile.python.models import Chosen, ReadModel, read_model
 from voile.python.pipelines import SplitPipeline
-from voile.python.progress import Progress, say, seconds_to_ask, shown
+from voile.python.progress import Progress, check_progress, say, seconds_to_ask, shown
 
 if TYPE_CHECKING:
     from voile.python.view import ExplanationView
@@ -54,7 +55,7 @@ class Options:
 
     method: str | None = None
     output: Chosen = None
-    output_names: tuple[str, ...] | None = None
+    output_names: Sequence[str] | None = None
     scale: str | None = None
     background_rows: int | None = BACKGROUND_ROWS
     evaluations: int = 20_000
@@ -65,10 +66,16 @@ class Options:
         if self.background_rows is not None:
             _check_count("background_rows", self.background_rows)
         _check_count("evaluations", self.evaluations)
+        check_progress(self.progress)
 
     @cached_property
     def wanted_scale(self) -> Scale | None:
         return None if self.scale is None else member(Scale, self.scale, "scale")
+
+
+OTHER_OPTIONS: Final = tuple(
+    each.name for each in fields(Options) if each.name not in ("method", "output")
+)
 
 
 def _check_count(field: str, value: Any) -> None:
