@@ -90,7 +90,9 @@ def numbers_exactly() -> dict[str, tuple[Run, Run]]:
 
     iris, diabetes = load_iris(), load_diabetes()
     vectors = SVC().fit(iris.data, iris.target)
-    network = make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(16,), max_iter=50, random_state=0))
+    network = make_pipeline(
+        StandardScaler(), MLPRegressor(hidden_layer_sizes=(16,), max_iter=50, random_state=0)
+    )
     network.fit(diabetes.data, diabetes.target)
 
     def theirs(says: Any, rows: Any, some: Any) -> Run:
