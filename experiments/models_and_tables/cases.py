@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -418,11 +418,8 @@ def _function(kind: str) -> Case:
 
 
 _OTHERS: Final[Mapping[tuple[str, str], Callable[[], Case]]] = {
-    **{("torch module", kind): (lambda kind=kind: _torch(kind)) for kind in TABLES},
-    **{("ONNX file", kind): (lambda kind=kind: _onnx(kind)) for kind in TABLES},
-    **{
-        ("ONNX session with text", kind): (lambda kind=kind: _onnx_by_column(kind))
-        for kind in ("pandas", "polars")
-    },
-    **{("function", kind): (lambda kind=kind: _function(kind)) for kind in TABLES},
+    **{("torch module", kind): partial(_torch, kind) for kind in TABLES},
+    **{("ONNX file", kind): partial(_onnx, kind) for kind in TABLES},
+    **{("ONNX session with text", kind): partial(_onnx_by_column, kind) for kind in TABLES[:2]},
+    **{("function", kind): partial(_function, kind) for kind in TABLES},
 }

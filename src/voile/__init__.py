@@ -2,6 +2,7 @@
 
 A tour, by what you want to do:
 
+- explain a model over a table, both as they are: `Explainer`
 - look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
   `Protected`, `ProtectedUnit`, `Relation`, `Adversary`; with the manners of shap and pandas:
   `ExplanationView`
