@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.explain_rows import tried_events
 from voile.app.output_check import check_outputs, files_of
-from voile.app.trained_model import REPORT, TrainedModel, check_paid
+from voile.app.trained_folder import REPORT, TrainedFolder, check_paid
 from voile.app.workspace.file import books_beside
 from voile.core.errors import VerificationFailed
 from voile.core.guarantee import Guarantee
@@ -38,7 +38,7 @@ class ModelReportContents:
 
     view: ClassVar[str] = "model report"
 
-    trained: TrainedModel
+    trained: TrainedFolder
     confirmed: str
     assessment: Mapping[str, Any] | None
     assessment_on_record: str
@@ -49,10 +49,10 @@ class ModelReportContents:
 
     @property
     def guarantees(self) -> Sequence[Guarantee]:
-        return self.trained.additive.guarantees
+        return self.trained.guarantees
 
 
-def write_model_report(trained: TrainedModel, path: Path | None = None) -> Path:
+def write_model_report(trained: TrainedFolder, path: Path | None = None) -> Path:
     """Write the page, into the model's folder if no path is given."""
     own = trained.folder / REPORT
     target, books = own if path is None else path, _books(trained.folder)
@@ -61,7 +61,7 @@ def write_model_report(trained: TrainedModel, path: Path | None = None) -> Path:
     return write_page(model_report(trained), target)
 
 
-def model_report(trained: TrainedModel) -> ModelReportContents:
+def model_report(trained: TrainedFolder) -> ModelReportContents:
     """Collect it; `Refused` if the ledger beside the folder says otherwise."""
     books, found = _books(trained.folder), find_assessment(trained.folder)
     if found is not None and not trained.charged_events <= set(tried_events(found)):

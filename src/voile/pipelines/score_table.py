@@ -162,7 +162,7 @@ class PrivateScoreTable(ChargedRelease):
 
     def cost(self, rows: int) -> Zcdp:
         positive("rows", rows)
-        return score_event(self.plan)
+        return Zcdp(self.plan.score_rho)
 
     def noise_guarantee(self, rows: int) -> Guarantee:  # noqa: ARG002
         return self.promise(
@@ -204,11 +204,6 @@ def score_noise(plan: TableNetworkPlan) -> DiscreteGaussian:
     sensitivity = cell_tables(tables=1, relation=plan.protected.relation)
     sigma = sensitivity.value / math.sqrt(2 * plan.score_rho)
     return DiscreteGaussian(sigma=sigma, sensitivity=sensitivity, shape=(BINS, 2))
-
-
-def score_event(plan: TableNetworkPlan) -> Zcdp:
-    """What the table is charged: its share, which the noise costs at most."""
-    return Zcdp(plan.score_rho)
 
 
 @dataclass(frozen=True, eq=False)

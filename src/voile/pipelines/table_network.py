@@ -32,7 +32,7 @@ from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import BLACK_BOX, LearnLabels
 from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
-from voile.privacy.events import Gaussian, PrivacyEvent, Repeated
+from voile.privacy.events import Gaussian, PrivacyEvent, Repeated, Zcdp
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.sensitivity.bound import positive
 from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
@@ -130,6 +130,11 @@ class TableNetworkPlan:
     def event(self) -> PrivacyEvent:
         """What all steps cost."""
         return Repeated(Gaussian(self.noise_multiplier / self.reach), self.steps)
+
+    @property
+    def events(self) -> tuple[PrivacyEvent, ...]:
+        """What its releases cost, in order."""
+        return (self.event, Zcdp(self.score_rho)) if self.has_score_table else (self.event,)
 
     def epsilon(self, delta: float) -> float:
         """What all steps promise together at this delta."""

@@ -17,7 +17,7 @@ from voile.app.explain_rows import same_price
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace
-from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_folder import FOLDER as TRAINED_MODEL
 from voile.app.trained_model import load_trained_model
 from voile.app.trained_recommender import load_recommender
 from voile.app.workspace.file import books_beside

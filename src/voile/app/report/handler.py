@@ -31,7 +31,7 @@ from voile.app.report.figures import (
     readings,
     surrogate_says_nothing,
 )
-from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_folder import FOLDER as TRAINED_MODEL
 from voile.app.trained_model import load_trained_model
 from voile.app.trained_report import write_model_report
 from voile.app.workspace.file import books_beside
