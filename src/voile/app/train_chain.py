@@ -9,13 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from voile.app.commands.train import Train
 from voile.app.explain import ReleaseService
 from voile.app.explain.artefacts import ReleaseChain
+from voile.app.federate.quality import judged_rows
 from voile.app.trained_folder import TrainedFolder
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Guarantee
-from voile.core.schema import Schema
+from voile.core.schema import Rows, Schema
+from voile.models import Outputs
 from voile.pipelines.tables import TableRecords
 from voile.privacy.events import Composed, PrivacyEvent, Zcdp
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
@@ -156,3 +160,20 @@ def granted_rho(account: Account, epsilon: float, delta: float) -> float:
         )
     budgets, unit = account.measure.budgets(epsilon, delta), account.measure.cost(Zcdp(1.0))
     return max(each / cost for each, cost in zip(budgets, unit, strict=True)) * (1 - MARGIN)
+
+
+def measured_quality(
+    predict: Callable[[Rows], Outputs], rows: TableRecords | None
+) -> dict[str, Any] | None:
+    """How good a model is on public rows, beside a linear model of these rows alone."""
+    if rows is None:
+        return None
+    said = predict(rows.rows)
+    judged, places = judged_rows(said, rows), np.arange(len(rows))
+    halves = [(places[n::2], rows.only(places[1 - n :: 2])) for n in (0, 1)]
+    apart = [judged_rows(said[own], rows.only(own), other)["figures"] for own, other in halves]
+    for name, figure in judged["figures"].items():
+        linear = [each.get(name, {}).get("linear_model") for each in apart]
+        if None not in linear:
+            figure["linear_model"] = float(np.mean(linear))
+    return judged

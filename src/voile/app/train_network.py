@@ -10,15 +10,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from voile.app.expected_statistics import expectation as statistics_expectation
 from voile.app.federate.expectation import attainable, expected_of, noise_to_signal, studied
-from voile.app.train_chain import Training
+from voile.app.train_chain import Training, measured_quality
 from voile.app.train_quality import (
     CalibrationFigures,
     charged_quality,
     joint_quality,
-    measured_quality,
 )
-from voile.app.train_statistics import expectation as statistics_expectation
 from voile.app.trained_network import ReleasedNetwork, TrainedNetwork, save_trained_network
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Guarantee
@@ -88,9 +87,10 @@ class NetworkTraining(Training):
         return joint_guarantee(self.plan, delta=self.command.delta)
 
     def learn(self) -> LearnedNetwork:
-        network, *tables = self.chain.obtain()
+        network, table = (*self.chain.obtain(), None)[:2]
         assert isinstance(network, NetworkParameters)
-        return LearnedNetwork(network, *tables) if tables else LearnedNetwork(network, None)
+        assert isinstance(table, ScoreTable | None)
+        return LearnedNetwork(network, table)
 
     def save(self, learned: LearnedNetwork, folder: Path) -> TrainedNetwork:
         fitted, measured = self._open_parts

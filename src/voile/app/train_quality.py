@@ -8,7 +8,7 @@ had its middle score, and one figure of the model, its slope, was fitted to the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -16,10 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.core.schema import Rows
 from voile.evaluation import PredictionQuality
-from voile.models import Outputs
-from voile.pipelines.tables import TableRecords
 from voile.release.statistics import PrivateStatistics
 from voile.release.statistics.by_target import BeforeCalibration, solved_model
 from voile.release.statistics.calibrating import fitted_slope
@@ -231,25 +228,6 @@ def _number_quality(statistics: PrivateStatistics) -> dict[str, Any]:
 def _first_of(statistics: PrivateStatistics) -> BeforeCalibration:
     merged = MergedTables(statistics.budget, statistics.tables.blocks)
     return solved_model(Estimates(merged, statistics.moments.blocks))
-
-
-def measured_quality(
-    predict: Callable[[Rows], Outputs], rows: TableRecords | None
-) -> dict[str, Any] | None:
-    """How good a model is on public rows, beside a linear model of these rows alone."""
-    if rows is None:
-        return None
-    from voile.app.federate.quality import judged_rows
-
-    said = predict(rows.rows)
-    judged, places = judged_rows(said, rows), np.arange(len(rows))
-    halves = [(places[n::2], rows.only(places[1 - n :: 2])) for n in (0, 1)]
-    apart = [judged_rows(said[own], rows.only(own), other)["figures"] for own, other in halves]
-    for name, figure in judged["figures"].items():
-        linear = [each.get(name, {}).get("linear_model") for each in apart]
-        if None not in linear:
-            figure["linear_model"] = float(np.mean(linear))
-    return judged
 
 
 def joint_quality(

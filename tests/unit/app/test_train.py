@@ -30,11 +30,12 @@ from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import WriteReport
 from voile.app.commands.workspace import Start
+from voile.app.expected_statistics import TOO_LITTLE, expectation
 from voile.app.explain import ReleaseService
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
 from voile.app.train import TrainedModelResult
-from voile.app.train_statistics import TOO_LITTLE, StatisticsTraining, expectation
+from voile.app.train_statistics import StatisticsTraining
 from voile.app.trained_folder import FOLDER
 from voile.app.trained_model import TrainedModel, load_trained_model, save_trained_model
 from voile.core.description import Uncertainty
@@ -346,7 +347,7 @@ def test_too_little_signal_is_said_before_anything_is_spent(tmp_path: Path) -> N
 
 
 def test_another_model_is_refused_by_name(home: Path) -> None:
-    with pytest.raises(InvalidInput, match="model must be one of 'network' or 'statistics', found"):
+    with pytest.raises(InvalidInput, match="model must be one of 'statistics' or 'network', found"):
         handle(asked(home, model="forest"))
 
 
