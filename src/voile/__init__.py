@@ -73,6 +73,7 @@ for _kind, _view in {
     "recommendation page": "voile.views.pages:recommendation_html",
     "released explanation": "voile.views.pages:released_html",
     "report": "voile.views.reports:report_html",
+    "schema from public rows": "voile.python.schemas:draft_schema",
 }.items():
     _rendering.register(_kind, _view)
 
