@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.budget import Budget
 
 __all__ = [
     "Adversary",
+    "Budget",
     "Explanation",
     "ExplanationSpec",
     "Guarantee",
@@ -49,6 +51,7 @@ __all__ = [
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
+    "Budget": "voile.python.budget",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
     "Guarantee": "voile.core.guarantee",
@@ -64,6 +67,7 @@ _HOME = {
 
 for _kind, _view in {
     "budget page": "voile.views.pages:budget_html",
+    "budget": "voile.views.pages:budget_status_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
     "model report": "voile.views.reports:model_report_html",
