@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -51,7 +50,6 @@ class Budget:
         unit: `row`, or `explained row` to explain records one by one, each with this budget.
         relation: `zero-out`, `replace one` or `add or remove one`. Default: zero-out, and for
             explained rows, where that would say too little, replace one.
-        columns: for the unit `declared columns of a row`.
         origin: name of the log, if it is made; best a URL without its scheme.
 
     >>> with Budget.in_memory("try-out", epsilon=3, delta=1e-6) as budget:
@@ -69,12 +67,14 @@ class Budget:
         dataset: str | None = None,
         unit: ProtectedUnit | str = ProtectedUnit.ROW,
         relation: Relation | str | None = None,
-        columns: Iterable[str] = (),
         origin: str | None = None,
     ) -> None:
-        self._given = {"epsilon": epsilon, "delta": delta, "database": str(database)}
-        self._given |= {"unit": unit, "relation": relation, "columns": tuple(columns)}
-        self._given |= {"dataset": dataset, "origin": origin}
+        self._given: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "database": str(database),
+        }
+        self._given |= {"unit": unit, "relation": relation, "dataset": dataset, "origin": origin}
         command = _command(name, self._given)
         place = _place(str(database))
         if command is None and not _is_there(place):
@@ -238,7 +238,7 @@ def _command(name: str, given: dict[str, Any]) -> OpenBudget | None:
     """What is stated; None if the figures are not."""
     if given["epsilon"] is None and given["delta"] is None:
         return None
-    stated = {key: given[key] for key in ("epsilon", "delta", "unit", "columns")}
+    stated = {key: given[key] for key in ("epsilon", "delta", "unit")}
     stated |= {"database": IN_MEMORY, "account": name, "dataset": given["dataset"] or name}
     one_by_one = str(given["unit"]) == str(ProtectedUnit.EXPLAINED_ROW)
     usual = Relation.REPLACE_ONE if one_by_one else Relation.BLANK_ONE

@@ -120,7 +120,7 @@ def test_a_budget_that_is_not_there_needs_its_figures(home: Path) -> None:
         Budget("clinic")
     assert list(home.iterdir()) == []
     Budget("other", **TERMS)
-    with pytest.raises(InvalidInput, match="no budget 'clinic' in voile.db yet"):
+    with pytest.raises(InvalidInput, match=r"no budget 'clinic' in voile\.db yet"):
         Budget("clinic")
 
 
@@ -279,7 +279,7 @@ def test_two_notebooks_at_once_share_one_budget(home: Path) -> None:
     assert budget.service().verify().verified
 
 
-def test_a_forked_process_opens_its_own(home: Path) -> None:
+def test_a_forked_process_opens_its_own() -> None:
     budget = Budget("clinic 2026", **TERMS)
     reader, writer = os.pipe()
     child = os.fork()
