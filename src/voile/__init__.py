@@ -7,6 +7,7 @@ A tour, by what you want to do:
 - begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
+- say what may be spent on a version of the data, and keep count: `Budget`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
@@ -31,9 +32,11 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.budget import Budget
 
 __all__ = [
     "Adversary",
+    "Budget",
     "Explanation",
     "ExplanationSpec",
     "Guarantee",
@@ -49,6 +52,7 @@ __all__ = [
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
+    "Budget": "voile.python.budget",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
     "Guarantee": "voile.core.guarantee",
@@ -64,8 +68,10 @@ _HOME = {
 
 for _kind, _view in {
     "budget page": "voile.views.pages:budget_html",
+    "budget": "voile.views.pages:budget_status_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
+    "explanation in Python": "voile.views.pages:view_html",
     "model report": "voile.views.reports:model_report_html",
     "person page": "voile.views.pages:person_html",
     "picture of released explanation": "voile.views.pages:explained_picture",
@@ -73,6 +79,7 @@ for _kind, _view in {
     "recommendation page": "voile.views.pages:recommendation_html",
     "released explanation": "voile.views.pages:released_html",
     "report": "voile.views.reports:report_html",
+    "schema from public rows": "voile.python.schemas:draft_schema",
 }.items():
     _rendering.register(_kind, _view)
 

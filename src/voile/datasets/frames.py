@@ -8,7 +8,7 @@ numbers, NaT among times, None among everything else (also for NaN, `pd.NA` and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
@@ -300,8 +300,9 @@ def _tidy(column: Any) -> NDArray[Any]:
     kinds = set(map(type, cells))
     if kinds in _ALIKE:
         return np.asarray(cells)
-    if kinds and kinds <= {np.datetime64, type(None)} and kinds != {type(None)}:
-        return np.array(cells, dtype="datetime64[us]")
+    for kind, dtype in ((np.datetime64, "datetime64[us]"), (np.timedelta64, "timedelta64[us]")):
+        if kind in kinds <= {kind, type(None)}:
+            return np.array(cells, dtype=dtype)
     tidy = np.empty(len(cells), dtype=object)
     tidy[:] = cells
     return tidy
@@ -315,6 +316,8 @@ def _plain(cell: Any) -> Any:
         if isinstance(cell, datetime) and cell.tzinfo is not None:
             cell = cell.astimezone(UTC).replace(tzinfo=None)
         return np.datetime64(cell, "us")
+    if isinstance(cell, timedelta):
+        return np.timedelta64(cell, "us")
     times = np.datetime64 | np.timedelta64
     return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, times) else cell
 

@@ -15,6 +15,7 @@ from voile.views.text import in_words, reasons, several_records, summary, two_re
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from voile.app.budget.status import BudgetStatus
     from voile.app.budgets import BudgetPage
     from voile.app.explain.outputs import PersonPage
     from voile.app.explain.released import ReleasedExplanation
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS: Final = 5
 """In a notebook."""
+_MOST_FEATURES: Final = 12
 _WIDTH: Final = 640
 _HEIGHT: Final = 220
 _MARGIN: Final = 40
@@ -39,6 +41,14 @@ def explanation_html(explanation: Explanation) -> str:
 def released_html(explained: ReleasedExplanation) -> str:
     """The same, with what it cost."""
     return _notebook(explained, len(explained.explanation), explained.payment)
+
+
+def view_html(view: Describable) -> str:
+    """For notebooks: alarms and promises first, then one picture, of one row or of all together."""
+    whole = view.describe(most=_MOST_FEATURES)
+    return render(
+        "notebook.html", alarms=whole.alarms, whole=whole, rows=[whole], more=0, payment=""
+    )
 
 
 def _notebook(explanation: Describable, rows: int, payment: str = "") -> str:
@@ -120,6 +130,12 @@ def budget_html(page: BudgetPage) -> str:
             "points": _polyline(report),
         },
     )
+
+
+def budget_status_html(status: BudgetStatus) -> str:
+    """For notebooks: what is used and left, as a bar."""
+    words = in_words(status.protected, status.epsilon, status.delta)
+    return render("budget_status.html", status=status, words=words)
 
 
 def _polyline(report: BudgetReport) -> str:
