@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core import array_file
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee, RowPart
 from voile.core.input_file import damaged
 from voile.core.schema.schema import draw_rows
@@ -140,7 +140,7 @@ class PrivateScoreTable(ChargedRelease):
         if not self.plan.has_score_table:
             raise InvalidInput("a score table needs a label of two classes")
         if self.protected != self.plan.protected or len(self.records) != self.plan.rows:
-            raise InvalidInput("a score table is about the rows that the network learned from")
+            raise Refused("a score table is about the rows that the network learned from")
         object.__setattr__(self, "epsilon", zcdp_to_epsilon(self.noise.event().rho, self.delta))
 
     @cached_property

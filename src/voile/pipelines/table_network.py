@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core import array_file
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Guarantee, Protected, Relation, RowPart
 from voile.core.input_file import damaged
 from voile.core.randomness import StreamCipher
@@ -232,7 +232,7 @@ class PrivateTableNetwork(ChargedRelease):
 
     def prepare(self) -> None:
         if self.protected != self.plan.protected:
-            raise InvalidInput(f"the plan is about {self.plan.protected}, not {self.protected}")
+            raise Refused(f"the plan is about {self.plan.protected}, not {self.protected}")
         if len(self.records) != self.plan.rows:
             raise InvalidInput(
                 f"the plan is for {self.plan.rows} rows, found {len(self.records)}: null rows count"

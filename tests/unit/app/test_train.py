@@ -347,7 +347,7 @@ def test_too_little_signal_is_said_before_anything_is_spent(tmp_path: Path) -> N
 
 
 def test_another_model_is_refused_by_name(home: Path) -> None:
-    with pytest.raises(InvalidInput, match="model must be one of 'statistics' or 'network', found"):
+    with pytest.raises(InvalidInput, match="model must be one of 'statistics', 'network', found"):
         handle(asked(home, model="forest"))
 
 
