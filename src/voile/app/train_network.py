@@ -14,11 +14,14 @@ from voile.app.expected_statistics import expectation as statistics_expectation
 from voile.app.federate.expectation import attainable, expected_of, noise_to_signal, studied
 from voile.app.train_chain import Training, measured_quality
 from voile.app.train_quality import (
-    CalibrationFigures,
-    charged_quality,
     joint_quality,
 )
-from voile.app.trained_network import ReleasedNetwork, TrainedNetwork, save_trained_network
+from voile.app.trained_network import (
+    ReleasedNetwork,
+    TrainedNetwork,
+    save_trained_network,
+    score_quality,
+)
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Guarantee
 from voile.core.schema import Rows, Schema
@@ -220,15 +223,3 @@ class NetworkTraining(Training):
             return draw_rows(self.schema, _REFERENCE_ROWS, draw)
         rows = self.open_rows.rows
         return rows[draw.permutation(len(rows))[:_REFERENCE_ROWS]]
-
-
-def score_quality(scores: ScoreCalibration) -> dict[str, Any]:
-    """What the charged table says about the calibrated network, as plain values."""
-    figures = CalibrationFigures(
-        scores.counts.astype(np.float64),
-        scores.deviation,
-        scores.plan.rows,
-        scores.chances,
-        scores.rate,
-    )
-    return charged_quality(figures) | {"measured_on": "the charged table of scores"}

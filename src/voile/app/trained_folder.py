@@ -29,6 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+import numpy as np
+
 from voile.app.artefact_manifest import OwnFolder, write_json
 from voile.app.assessment_file import ASSESSMENT
 from voile.app.model_files import BLACK_BOX, REFERENCE, SCHEMA
@@ -62,6 +64,8 @@ FILES: Final = {
     NETWORK: (*_ALWAYS, SCHEMA, BLACK_BOX, REFERENCE),
 }
 """By the way a model was learned, what the manifest lists."""
+ROUNDING: Final = 1e-6
+"""Another machine may add up in another order."""
 _EVERY_FILE: Final = frozenset[str]().union(*FILES.values())
 _DIGITS: Final = 12
 """Of a schema's digest, in what a record says about its subject."""
@@ -270,3 +274,15 @@ def _paid_answers(vault: Vault, t: Reader, trained: TrainedFolder) -> PaidAnswer
 
 def _names(trained: TrainedFolder) -> Sequence[str]:
     return trained.releases[: len(trained.charges)]
+
+
+def are_same_figures(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether figures by name are the same, up to rounding."""
+    try:
+        return one.keys() == other.keys() and all(
+            each.keys() == other[name].keys()
+            and np.allclose(list(each.values()), [other[name][key] for key in each], rtol=ROUNDING)
+            for name, each in one.items()
+        )
+    except (AttributeError, TypeError):  # somebody else wrote them
+        return False

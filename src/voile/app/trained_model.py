@@ -21,9 +21,11 @@ from voile.app.trained_folder import (
     MODEL,
     NETWORK,
     QUALITY,
+    ROUNDING,
     STATISTICS,
     PaidAnswers,
     TrainedFolder,
+    are_same_figures,
     begin_folder,
     finish_folder,
 )
@@ -45,7 +47,6 @@ from voile.release.statistics import (
 )
 from voile.release.statistics.rule import RULE
 
-_ROUNDING: Final = 1e-6
 _SECTIONS: Final = (each.name for each in fields(RULE) if each.name != "version")
 _RULE: Final = f"{RULE.version}/{RULE.digest(*_SECTIONS)}"
 _RELEASES: Final[tuple[type[Any], ...]] = (
@@ -102,7 +103,7 @@ class TrainedModel(TrainedFolder):
         )
         found = PrivateStatistics(budget, tables, moments, calibration, promise)
         charged = self.quality.get("charged", {}).get("figures", {})
-        return _is_same_model(found.model, self.additive) and _are_same_figures(
+        return _is_same_model(found.model, self.additive) and are_same_figures(
             released_quality(found)["figures"], charged
         )
 
@@ -180,22 +181,11 @@ def _load_additive(folder: Path, head: Mapping[str, Any]) -> TrainedModel:
     return trained
 
 
-def _are_same_figures(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    try:
-        return one.keys() == other.keys() and all(
-            each.keys() == other[name].keys()
-            and np.allclose(list(each.values()), [other[name][key] for key in each], rtol=_ROUNDING)
-            for name, each in one.items()
-        )
-    except (AttributeError, TypeError):  # somebody else wrote them
-        return False
-
-
 def _is_same_model(one: AdditiveModel, other: AdditiveModel) -> bool:
     """Up to rounding: another machine may add up in another order."""
     if (one.schema, one.bins) != (other.schema, other.bins):
         return False
     return all(
-        np.allclose(getattr(one, name), getattr(other, name), rtol=_ROUNDING, atol=_ROUNDING)
+        np.allclose(getattr(one, name), getattr(other, name), rtol=ROUNDING, atol=ROUNDING)
         for name in ("intercept", "scores", "masses", "covariance")
     )

@@ -20,13 +20,16 @@ from voile.app.model_files import (
     trained_arrays,
     wrapped_network,
 )
+from voile.app.train_quality import CalibrationFigures, charged_quality
 from voile.app.trained_folder import (
     GUARANTEES,
     MANIFEST,
     NETWORK,
     QUALITY,
+    ROUNDING,
     PaidAnswers,
     TrainedFolder,
+    are_same_figures,
     begin_folder,
     finish_folder,
 )
@@ -37,7 +40,13 @@ from voile.datasets.tables import read_table
 from voile.federation.arrays import Arrays
 from voile.models import Outputs, WrappedModel
 from voile.pipelines.calibration import Calibration
-from voile.pipelines.score_table import PrivateScoreTable
+from voile.pipelines.score_table import (
+    Counts,
+    PrivateScoreTable,
+    ScoreBins,
+    ScoreCalibration,
+    stored_counts,
+)
 from voile.pipelines.table_network import (
     RULE_VERSION,
     PrivateTableNetwork,
@@ -47,6 +56,7 @@ from voile.pipelines.table_network import (
 )
 from voile.pipelines.tables import NetworkModel
 from voile.privacy.events import from_dict
+from voile.training import arrays_of
 
 _RULE: Final = f"network/{RULE_VERSION}"
 
@@ -91,15 +101,47 @@ class TrainedNetwork(TrainedFolder):
         return self.model.predict(schema.rows(rows) if is_table(rows) else schema.clamp(rows))
 
     def follows_from(self, paid: PaidAnswers) -> bool:
-        """Its promise and its parameters, bit for bit. Calibration is post-processing."""
+        """Its promise, its parameters bit for bit, its calibration and the charged figures.
+
+        A network without a charged table is calibrated on open rows: that is the statement of
+        whoever trained it, and no rows of others went into it.
+        """
         plan = TableNetworkPlan(self.schema, self.rows, paid.protected, self.plan.rho)
         promise = joint_guarantee(plan, delta=paid.delta)
         if self.events != plan.events or promise != self.guarantee:
             return False
-        stored = stored_arrays(paid.answers[0])
-        return stored.keys() == self.trained.keys() and all(
-            np.array_equal(stored[name], array) for name, array in self.trained.items()
+        network, *tables = paid.answers
+        if not _are_same_arrays(stored_arrays(network), self.trained):
+            return False
+        return all(self._follows_from_scores(plan, stored_counts(each)) for each in tables)
+
+    def _follows_from_scores(self, plan: TableNetworkPlan, counts: Counts) -> bool:
+        scores = ScoreCalibration(plan, ScoreBins(plan.model(self.trained)), counts)
+        calibrated = scores.calibration.fold(self.trained)
+        saved = arrays_of(self.network.network)
+        charged = (self.quality.get("charged") or {}).get("figures", {})
+        return are_same_figures(score_quality(scores)["figures"], charged) and all(
+            np.allclose(calibrated[name], array, rtol=ROUNDING, atol=ROUNDING)
+            for name, array in saved.items()
         )
+
+
+def _are_same_arrays(one: Arrays, other: Arrays) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(array, other[name]) for name, array in one.items()
+    )
+
+
+def score_quality(scores: ScoreCalibration) -> dict[str, Any]:
+    """What the charged table says about the calibrated network, as plain values."""
+    figures = CalibrationFigures(
+        scores.counts.astype(np.float64),
+        scores.deviation,
+        scores.plan.rows,
+        scores.chances,
+        scores.rate,
+    )
+    return charged_quality(figures) | {"measured_on": "the charged table of scores"}
 
 
 @dataclass(frozen=True, eq=False)

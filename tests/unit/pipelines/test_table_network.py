@@ -12,7 +12,7 @@ from tests.protecting import row_of
 from tests.unit.pipelines.table_networks import DELTA, network, plan, records, scores
 from tests.unit.release.statistics.examples import SCHEMA
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Protected, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Label, Numbers
 from voile.evaluation import log_losses
@@ -50,8 +50,7 @@ def test_one_row_moves_a_step_by_what_the_event_says(other: str) -> None:
     relation = Relation.BLANK_ONE if other == "null" else Relation.REPLACE_ONE
     given = plan(40, relation=relation)
     found = records(40)
-    norm = given.training.clipping_norm
-    assert isinstance(norm, float)
+    norm = norm_of(given)
     most = 0.0
     for place in range(8):
         corner = np.where(np.arange(5) == place % 5, SCHEMA.clamp(np.full((1, 5), 1e9))[0], 0.0)
@@ -80,8 +79,13 @@ def step(given: TableNetworkPlan, found: TableRecords) -> Any:
     start = given.model(given.task.start(0)).network
     start.values[:] += np.random.default_rng(1).normal(size=start.values.shape).astype(np.float32)
     sums = PerceptronSum(start, batches.loss)
-    sums.add_up(tuple(part[kept] for part in batches.records), given.training.clipping_norm)
+    sums.add_up(tuple(part[kept] for part in batches.records), norm_of(given))
     return sums.total.astype(np.float64).copy()
+
+
+def norm_of(given: TableNetworkPlan) -> float:
+    assert isinstance(given.training.clipping_norm, float)
+    return given.training.clipping_norm
 
 
 def test_it_takes_the_steps_that_it_is_charged_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +144,9 @@ def test_who_takes_part_is_checked() -> None:
     with pytest.raises(Refused, match="zero-out"):
         plan(40, relation=Relation.ADD_OR_REMOVE_ONE)
     with pytest.raises(Refused, match="what each row adds"):
-        TableNetworkPlan(SCHEMA, 40, Protected("user", "blank one", "people 1"), 0.1)
+        TableNetworkPlan(
+            SCHEMA, 40, Protected(ProtectedUnit.USER, Relation.BLANK_ONE, "people 1"), 0.1
+        )
     unpaid = replace(scores(records(40)).network)
     with pytest.raises(Refused, match="nobody was charged"):
         replace(scores(records(40)), network=unpaid)
