@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
     from voile.python.budget import Budget
+    from voile.python.estimators import PrivateClassifier, PrivateRegressor
 
 __all__ = [
     "Adversary",
@@ -40,6 +41,8 @@ __all__ = [
     "Explanation",
     "ExplanationSpec",
     "Guarantee",
+    "PrivateClassifier",
+    "PrivateRegressor",
     "Protected",
     "ProtectedUnit",
     "Relation",
@@ -56,6 +59,8 @@ _HOME = {
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
     "Guarantee": "voile.core.guarantee",
+    "PrivateClassifier": "voile.python.estimators",
+    "PrivateRegressor": "voile.python.estimators",
     "Protected": "voile.core.guarantee",
     "ProtectedUnit": "voile.core.guarantee",
     "Relation": "voile.core.guarantee",
