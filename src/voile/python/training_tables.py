@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -9,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
+from voile.core.optional import optional
 from voile.core.schema import Categories, Schema
 from voile.datasets.frames import check_names, columns_of, is_frame, is_one_row
+
+optional("sklearn.base", extra="explain")
+from sklearn.exceptions import DataConversionWarning  # noqa: E402
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 
@@ -24,7 +29,9 @@ def names_of(given: Any) -> tuple[str, ...] | None:
 
 def fitted_columns(given: Any, schema_names: Sequence[str] | None) -> Columns:
     """The columns to learn from, in the order of the table."""
-    _check_axes(given)
+    given = _as_known(given)
+    if is_one_row(given):
+        raise InvalidInput(_reshape(1))
     names = names_of(given)
     if names is None:
         return _of_array(given, schema_names)
@@ -37,6 +44,7 @@ def fitted_columns(given: Any, schema_names: Sequence[str] | None) -> Columns:
 
 def asked_columns(given: Any, names: Sequence[str], estimator: str) -> Columns:
     """The same columns of a table that is asked about: by name, or by place in an array."""
+    given = _as_known(given)
     if names_of(given) is not None:
         check_names(columns_of(given), names)
         columns = columns_of(given, names)
@@ -68,20 +76,30 @@ def _of_array(given: Any, names: Sequence[str] | None) -> Columns:
     return columns_of(array, [f"x{place}" for place in range(width)] if names is None else names)
 
 
+def _as_known(given: Any) -> Any:
+    """What only says that it can become an array, or is sparse, as an array."""
+    if hasattr(given, "toarray"):
+        return given.toarray()
+    if _is_plain_array(given):
+        return np.asarray(given)
+    return given
+
+
+def _is_plain_array(given: Any) -> bool:
+    """An array of another library, without names."""
+    named = ("columns", "column_names", "__arrow_c_stream__", "__dataframe__", "index")
+    is_other = hasattr(given, "__array__") and not isinstance(given, np.ndarray)
+    return is_other and not any(hasattr(given, each) for each in named)
+
+
 def _plain(given: Any) -> NDArray[Any]:
     """Of a table that numbers its columns, and of lists of lists, the array."""
-    if hasattr(given, "toarray"):
-        given = given.toarray()
     found = given.to_numpy() if hasattr(given, "to_numpy") else given
-    array = np.asarray(found, dtype=object if _has_texts(found) else None)
+    # Lists of numbers and texts must not become an array of texts.
+    array = np.asarray(found, dtype=object if isinstance(found, list | tuple) else None)
     if array.dtype.kind == "c":
         raise InvalidInput("Complex data not supported: expected numbers or texts")
     return array
-
-
-def _has_texts(given: Any) -> bool:
-    """Lists of numbers and texts must not become an array of texts."""
-    return isinstance(given, list | tuple)
 
 
 def _is_numbered(given: Any) -> bool:
@@ -89,11 +107,6 @@ def _is_numbered(given: Any) -> bool:
     if columns is None or isinstance(given, Mapping):
         return False
     return not any(isinstance(name, str) for name in columns)
-
-
-def _check_axes(given: Any) -> None:
-    if is_one_row(given):
-        raise InvalidInput(_reshape(1))
 
 
 def _reshape(axes: int) -> str:
@@ -131,6 +144,11 @@ def label_column(given: Any, rows: int, estimator: str) -> NDArray[Any]:
     found = given.to_numpy() if hasattr(given, "to_numpy") else given
     array = np.asarray(found, dtype=object if isinstance(found, list | tuple) else None)
     if array.ndim == 2 and array.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: it is read as one",
+            DataConversionWarning,
+            stacklevel=4,
+        )
         array = array[:, 0]
     if array.ndim != 1:
         raise InvalidInput(f"y should be a 1d array, got an array of shape {array.shape} instead.")
