@@ -8,7 +8,7 @@ walk, in records that nobody keeps.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -155,7 +155,7 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         labels = label_column(y, len(next(iter(columns.values()))), type(self).__name__)
         plain = declared_schema(list(columns), self.schema, self.bounds, self.categories)
         check_kinds(columns, plain)
-        schema, classes = self._declared(plain, self._label_name(y))
+        schema, classes = self._declared(plain, self._label_name(y, tuple(columns)))
         assert schema.label is not None
         is_coded = classes is not None and plain.label is None
         coded = class_labels(labels, classes) if is_coded else labels
@@ -167,10 +167,12 @@ class _PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return None
         return read_schema(self.schema).feature_names
 
-    def _label_name(self, y: Any) -> str:
+    def _label_name(self, y: Any, features: Sequence[str]) -> str:
         """As stated, or as a Series calls it."""
-        name = self.label if self.label is not None else getattr(y, "name", None)
-        return name if isinstance(name, str) and name else NAME
+        if self.label is not None:
+            return self.label
+        name = getattr(y, "name", None)
+        return name if isinstance(name, str) and name and name not in features else NAME
 
     def _command(self, table: Columns, schema: Schema, account: str) -> dict[str, Any]:
         held_out = None if self.held_out is None else self._table(*self.held_out)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -103,10 +103,9 @@ def _plain(given: Any) -> NDArray[Any]:
 
 
 def _is_numbered(given: Any) -> bool:
-    columns = getattr(given, "columns", None)
-    if columns is None or isinstance(given, Mapping):
-        return False
-    return not any(isinstance(name, str) for name in columns)
+    """Only pandas has names that are no texts."""
+    names = given.columns if hasattr(given, "iloc") and hasattr(given, "columns") else ("",)
+    return not any(isinstance(name, str) for name in names)
 
 
 def _reshape(axes: int) -> str:

@@ -20,7 +20,7 @@ from voile.privacy.mechanisms.discrete import GaussianBlocks
 from voile.python.declaring import with_classes, with_number
 
 pytest.importorskip("sklearn")
-from sklearn.utils.estimator_checks import estimator_checks_generator  # noqa: E402
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 NOT_APPLICABLE: Final = {
