@@ -17,6 +17,7 @@ import numpy as np
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
+from voile.app.commands.fields import InMemory
 from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
 from voile.app.explain.inputs import ExplanationInputs, ModelFolder, find_artefact, load_inputs
@@ -145,17 +146,19 @@ class ExplanationJob:
             return known
         workspace = find_workspace(command)
         if workspace is None:
-            job = cls._without_workspace(command)
+            job = cls._without_workspace(command, context)
         else:
-            spec = workspace.spec(command.model)
+            spec = workspace.spec(str(command.model))
             job = cls(spec, workspace.place, find_artefact(spec.model), workspace)
         if context.known is not None:
             context.known[command.model] = job
         return job
 
     @classmethod
-    def _without_workspace(cls, command: Explain) -> ExplanationJob:
+    def _without_workspace(cls, command: Explain, context: Context) -> ExplanationJob:
         spec, artefact = command.spec, find_artefact(command.model)
+        if context.service is not None:  # the records that the door has open
+            return cls(spec, context.service.vault.place, artefact)
         place = usual_place(
             None if artefact is None else artefact.folder,
             database=command.database,
@@ -284,6 +287,8 @@ def find_workspace(command: Explain) -> WorkspaceFile | None:
     about one promise are one too many.
     """
     name = command.model
+    if isinstance(name, InMemory):
+        return None
     if command.workspace is None and not os.path.lexists(WORKSPACE):
         return None
     found = WorkspaceFile.read(command.workspace or Path(WORKSPACE))

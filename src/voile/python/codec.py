@@ -159,7 +159,9 @@ def _key(cell: Any) -> Any:
     """One for equal cells: 1 and 1.0 are equal, 1 and True are not, though Python says so."""
     if is_missing(cell):
         return None
-    if isinstance(cell, np.datetime64 | np.timedelta64):  # equal times of two units hash differently
+    if isinstance(
+        cell, np.datetime64 | np.timedelta64
+    ):  # equal times of two units hash differently
         whole = cell.astype(f"{cell.dtype.kind}8[us]")
         return cell.dtype.kind, int(whole.astype(np.int64)), int((cell - whole).astype(np.int64))
     try:
@@ -299,7 +301,9 @@ class TableCodec:
         """One array, in one step; whole numbers are for tables with columns of their own types."""
         dtype = getattr(self.kind, "dtype", None)
         matrix = np.where(rows == MISSING, np.nan, rows)
-        return matrix.astype(dtype, copy=False) if dtype is not None and dtype.kind == "f" else matrix
+        return (
+            matrix.astype(dtype, copy=False) if dtype is not None and dtype.kind == "f" else matrix
+        )
 
 
 def _column(name: str, cells: NDArray[Any], kind: TableKind) -> Column:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.explanation import NO_GUARANTEE, Explanation
+from voile.core.explanation import Explanation
 from voile.core.optional import optional
 from voile.core.rendering import render_html
 from voile.python.view_state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState

@@ -9,6 +9,8 @@ from pydantic import BeforeValidator, PlainSerializer, model_validator
 
 from voile.app.commands.fields import (
     Command,
+    NameOrObject,
+    PathOrObject,
     RecordFiles,
     SavedFiles,
     caller_field,
@@ -47,7 +49,7 @@ ProtectedRows: TypeAlias = Annotated[
 class ModelTerms(Command):
     """A model, what it was made from, and whose rows are protected."""
 
-    schema_file: Path | None = custodian_field(
+    schema_file: PathOrObject | None = custodian_field(
         "Schema of the rows (TOML). Not needed for an artefact.",
         default=None,
         option="--schema",
@@ -65,7 +67,7 @@ class ModelTerms(Command):
         "Whose rows are protected: training, background, population or explained-row.",
         default=RowPart.TRAINING,
     )
-    background: str | None = custodian_field(
+    background: NameOrObject | None = custodian_field(
         "Rows that replace the values of absent features.", default=None, metavar="FILE"
     )
     background_origin: str | None = custodian_field(
@@ -97,7 +99,7 @@ class ExplanationSpec(ModelTerms):
     True
     """
 
-    model: str = custodian_field(
+    model: NameOrObject = custodian_field(
         "Name of a release in the workspace, an artefact of voile, an ONNX file, or "
         "package.module:object.",
         example="model.onnx",
@@ -169,13 +171,13 @@ class ExplanationSpec(ModelTerms):
     @property
     def files(self) -> list[Path]:
         """What it reads: the files that it names, and those of an artefact."""
-        data = self.data if isinstance(self.data, str) else None
-        named = (
-            *(self.model, data, self.schema_file, self.model_origin, self.background),
+        given = (
+            *(self.model, self.data, self.schema_file, self.model_origin, self.background),
             *(self.background_origin, self.explainer, self.clusters),
         )
-        found = [Path(name) for name in named if name is not None and Path(name).is_file()]
-        return [*found, *(path for path in Path(self.model).rglob("*") if path.is_file())]
+        named = [Path(each) for each in given if isinstance(each, str | Path)]
+        inside = Path(self.model).rglob("*") if isinstance(self.model, str) else ()
+        return [path for path in (*named, *inside) if path.is_file()]
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
@@ -218,7 +220,7 @@ class ExplanationSpec(ModelTerms):
         Only which file it is decides, before it is read: what stands in a protected file must not
         make anything fail.
         """
-        if self.background is None or self.protect is RowPart.TRAINING:
+        if not isinstance(self.background, str) or self.protect is RowPart.TRAINING:
             return
         here, there = Path(data), Path(self.background)
         both = here.exists() and there.exists()
