@@ -190,9 +190,11 @@ class ExplanationJob:
     def release(self, service: ReleaseService, rows: int) -> Release[Explanation]:
         """What answers for this many rows.
 
-        Built once; of a population it depends on the number of rows, which is public.
+        Built once, or for each number of rows that it depends on, which is public.
         """
-        key = rows if self.spec.protect is RowPart.POPULATION else 0
+        spec = self.spec
+        by_rows = spec.protect is RowPart.POPULATION or spec.total_epsilon is not None
+        key = rows if by_rows else 0
         if key not in self._built:
             self._check_paid(service)
             self._built[key] = build_release(self.inputs(None), self._account(service), rows)

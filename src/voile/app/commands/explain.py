@@ -153,6 +153,14 @@ class ExplanationSpec(ModelTerms):
         gt=0,
         allow_inf_nan=False,
     )
+    total_epsilon: float | None = caller_field(
+        "Privacy cost of the whole call over a protected background, however many rows it "
+        "explains; more rows get more noise each. Instead of --epsilon.",
+        default=None,
+        example=0.5,
+        gt=0,
+        allow_inf_nan=False,
+    )
     delta: float | None = caller_field(
         "Default: a tenth of the account's.", default=None, example=1e-6, ge=0, lt=1
     )
@@ -186,6 +194,8 @@ class ExplanationSpec(ModelTerms):
             raise ValueError(
                 "set either epsilon or noise, not both: epsilon follows from the noise level"
             )
+        if self.total_epsilon is not None:
+            self._check_total()
         if self.clusters is not None and self.level is not Level.AGGREGATE:
             raise ValueError(f"clusters work with the level aggregate only, not {self.level}")
         if self.method is not None:
@@ -199,6 +209,15 @@ class ExplanationSpec(ModelTerms):
         if isinstance(self.data, str):
             self.check_apart(self.data)
         return self
+
+    def _check_total(self) -> None:
+        if self.epsilon is not None or self.noise is not None:
+            raise ValueError("set one of epsilon, total_epsilon and noise: they follow from it")
+        if self.protect is not RowPart.BACKGROUND:
+            raise ValueError(
+                "total_epsilon is for a protected background. A population costs epsilon as a "
+                "whole, a protected row pays epsilon from its own budget: set epsilon"
+            )
 
     def _check_method(self, method: Method) -> None:
         if self.explainer is not None:
