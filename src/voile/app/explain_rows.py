@@ -25,6 +25,7 @@ from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
 from voile.app.explain.released import AssessedClaims, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
+from voile.app.explain.walk import BudgetUse, budget_use
 from voile.app.output_check import files_of
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
@@ -33,6 +34,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.federation.history import event_as_text
+from voile.models import DeclaredOutputs
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.records.checkpoints import Kept
 from voile.records.ledger import Account
@@ -85,11 +87,15 @@ class PreviewResult:
 
     Args:
         count, of: how many of what it would be about.
+        outputs: where the outputs of the model lie.
+        use: of the account that would pay; None if it is free, or was answered before.
     """
 
     preview: Preview
     count: int
     of: str = "rows"
+    outputs: DeclaredOutputs | None = None
+    use: BudgetUse | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -263,7 +269,8 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         release = job.release(service, rows.count)
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
-            return PreviewResult(found, rows.count)
+            use = None if payer is None else budget_use(vault, payer, found.event)
+            return PreviewResult(found, rows.count, outputs=inputs.model.outputs, use=use)
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):
             with job.affordability(service, rows.count).refuse_with_advice():
