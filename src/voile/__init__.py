@@ -8,6 +8,8 @@ A tour, by what you want to do:
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
 - say what may be spent on a version of the data, and keep count: `Budget`
+- find out which features matter in a protected population: `importance`
+- check that an explanation is the one that was paid for and recorded: `verify`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
     from voile.python.budget import Budget
+    from voile.python.importance import importance
+    from voile.python.verify import verify
 
 __all__ = [
     "Adversary",
@@ -46,8 +50,10 @@ __all__ = [
     "Schema",
     "VoileError",
     "__version__",
+    "importance",
     "open_workspace",
     "start_workspace",
+    "verify",
 ]
 
 _HOME = {
@@ -61,8 +67,10 @@ _HOME = {
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
+    "importance": "voile.python.importance",
     "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
+    "verify": "voile.python.verify",
 }
 
 

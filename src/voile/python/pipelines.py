@@ -96,9 +96,7 @@ def transformed(steps: Any, table: Any) -> Any:
     return found.toarray() if hasattr(found, "toarray") else found
 
 
-def _taken_apart(
-    model: ReadModel, steps: Any, owners: Owners, rows: Rows
-) -> SplitPipeline | None:
+def _taken_apart(model: ReadModel, steps: Any, owners: Owners, rows: Rows) -> SplitPipeline | None:
     table = transformed(steps, model.codec.decode(rows))
     width = table.shape[1]
     owners = np.broadcast_to(owners, (width,)) if len(owners) == 1 else owners
