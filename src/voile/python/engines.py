@@ -7,7 +7,7 @@ standard errors where values are sampled.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -21,13 +21,12 @@ from voile.attribution import (
     PermutationShapley,
     Speed,
 )
-from voile.attribution.fastshap import train_explainer, train_surrogate
+from voile.attribution.trees import TreeReader
 from voile.core.explanation import Explanation
-from voile.core.randomness import Seeded
 from voile.core.row_note import Note
 from voile.core.schema import Rows
 from voile.models import Outputs, WrappedModel
-from voile.python.codec import MISSING
+from voile.python.codec import as_measured
 from voile.python.pipelines import SplitPipeline
 
 Values: TypeAlias = NDArray[np.float64]
@@ -35,9 +34,15 @@ Values: TypeAlias = NDArray[np.float64]
 Tell: TypeAlias = Callable[[int], None]
 """Told how much of the work was done just now."""
 
+
+
+def silent(_done: int) -> None:
+    """Nobody wants to know."""
+
+
 BATCH_ROWS: Final = 1 << 14
 """For models in Python: a call of a pipeline costs as much as hundreds of rows."""
-_PART: Final = 32
+_PART: Final = 256
 """Rows between two reports of methods that are told rows."""
 
 
@@ -80,11 +85,6 @@ def summed(values: Values, parts: SplitPipeline) -> Values:
     return total
 
 
-def plain(rows: Rows) -> Rows:
-    """Numbers with NaN where nothing stands."""
-    return np.where(rows == MISSING, np.nan, rows)
-
-
 @dataclass(frozen=True, eq=False)
 class LinearEngine:
     """w · (x − mean): exact, and no model is asked.
@@ -105,7 +105,7 @@ class LinearEngine:
         return len(rows)
 
     def explain(self, rows: Rows, tell: Tell) -> Attribution:
-        away = plain(self.parts.transform(rows)) - self.centre
+        away = as_measured(self.parts.transform(rows)) - self.centre
         values = summed(away[:, :, np.newaxis] * self.weights, self.parts)
         tell(len(rows))
         return Attribution(values, self.base)
@@ -117,21 +117,21 @@ class TreeEngine:
 
     Args:
         parts: what is explained.
-        explainer: `voile.attribution.TreeShapley` of the last step.
+        reader: of the trees of the last step.
     """
 
     parts: SplitPipeline
-    explainer: Any
+    reader: TreeReader
 
     def work(self, rows: Rows) -> int:
         return len(rows)
 
     def explain(self, rows: Rows, tell: Tell) -> Attribution:
-        inside, parts = plain(self.parts.transform(rows)), []
+        inside, parts = as_measured(self.parts.transform(rows)), []
         for start in range(0, len(rows), _PART):
-            parts.append(self.explainer.values(inside[start : start + _PART]))
+            parts.append(self.reader.values(inside[start : start + _PART]))
             tell(len(parts[-1]))
-        values, base = self.chosen(np.concatenate(parts), self.explainer.base)
+        values, base = self.chosen(np.concatenate(parts), self.reader.base)
         return Attribution(summed(values, self.parts), base)
 
     def chosen(
@@ -170,10 +170,11 @@ class GameEngine:
 
     def explain(self, rows: Rows, tell: Tell) -> Attribution:
         found = self._explainer(tell)(self.parts.transform(rows))
+        errors = found.standard_errors
         return Attribution(
-            self._in_order(found, found.values),
+            in_order(self.parts, found, found.values),
             found.base_values[0],
-            None if found.standard_errors is None else self._in_order(found, found.standard_errors),
+            None if errors is None else in_order(self.parts, found, errors),
             found.notes,
         )
 
@@ -190,7 +191,7 @@ class GameEngine:
         more: dict[str, Any] = {}
         if self.kind is not ExactShapley:
             more = {"effort": Evaluations(self.evaluations), "seed": self.seed}
-        names, groups = self._players()
+        names, groups = players(self.parts)
         return self.kind(
             model,
             self.background,
@@ -200,24 +201,24 @@ class GameEngine:
             **more,
         )
 
-    def _players(self) -> tuple[list[str], dict[str, list[str]] | None]:
-        """Columns play; all that is made of one plays together."""
-        owners = self.parts.owners.tolist()
-        names = [str(place) for place in range(len(owners))]
-        groups: dict[str, list[str]] = {}
-        for name, owner in zip(names, owners, strict=True):
-            groups.setdefault(f"column {owner}", []).append(name)
-        return names, None if self.parts.is_whole else groups
 
-    def _in_order(self, found: Explanation, values: Values) -> Values:
-        """By column of the table; one that no step hands on has no part in it."""
-        if self.parts.is_whole:
-            return values
-        shape = (len(values), len(self.parts.whole.codec.columns), values.shape[2])
-        ordered = np.zeros(shape)
-        places = [int(name.removeprefix("column ")) for name in found.feature_names]
-        ordered[:, places] = values
-        return ordered
+def players(parts: SplitPipeline) -> tuple[list[str], dict[str, list[str]] | None]:
+    """Names of transformed columns, and who plays: all that is made of one column together."""
+    owners = parts.owners.tolist()
+    names = [str(place) for place in range(len(owners))]
+    groups: dict[str, list[str]] = {}
+    for name, owner in zip(names, owners, strict=True):
+        groups.setdefault(f"column {owner}", []).append(name)
+    return names, None if parts.is_whole else groups
+
+
+def in_order(parts: SplitPipeline, found: Explanation, values: Values) -> Values:
+    """By column of the table; one that no step hands on has no part in it."""
+    if parts.is_whole:
+        return values
+    ordered = np.zeros((len(values), len(parts.whole.codec.columns), values.shape[2]))
+    ordered[:, [int(name.removeprefix("column ")) for name in found.feature_names]] = values
+    return ordered
 
 
 def exact_evaluations(parts: SplitPipeline, rows: Rows, background: Rows) -> int:
@@ -248,36 +249,7 @@ class LearnedEngine:
         return len(rows)
 
     def explain(self, rows: Rows, tell: Tell) -> Attribution:
-        found = self.explainer(rows)
+        found = self.explainer(self.parts.transform(rows))
         tell(len(rows))
-        return Attribution(found.values, found.base_values[0], notes=found.notes)
-
-
-@dataclass(frozen=True, eq=False)
-class Learning:
-    """Trains a network on the background.
-
-    Args:
-        parts: what is explained.
-        background: rows written as numbers.
-        seed: of the training.
-    """
-
-    parts: SplitPipeline
-    background: Rows
-    seed: int = 0
-    tell: Tell = field(default=lambda done: None)
-
-    STEPS: Final = 6_000
-
-    def trained(self) -> LearnedEngine:
-        """Takes about a minute."""
-        model, source = self.parts.whole, Seeded(self.seed)
-        wrapped = WrappedModel(
-            forward=model.predict,
-            identity=str,
-            output_names=model.output_names,
-            feature_names=model.codec.names,
-        )
-        surrogate = train_surrogate(wrapped, self.background, source=source)
-        return LearnedEngine(self.parts, train_explainer(surrogate, self.background, source=source))
+        values = in_order(self.parts, found, found.values)
+        return Attribution(values, found.base_values[0], notes=found.notes)

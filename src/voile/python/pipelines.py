@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from voile.core.schema import Rows
 from voile.models import Outputs
 from voile.python.answers import Answers, Source, final_of, refitted, source_of
-from voile.python.codec import TableCodec
-from voile.python.models import ReadModel, called, fitting_codec
+from voile.python.models import ReadModel, failed, fitting_codec
 
 Owners: TypeAlias = NDArray[np.intp]
 """Shape (transformed columns,): from which column of the table each is made."""
@@ -40,12 +39,12 @@ _CLOSE: Final = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class SplitPipeline:
-    """The last step of a pipeline, as a model of transformed columns.
+    """The last step of a pipeline, as a model of transformed columns; of other models, all of it.
 
     Args:
         whole: the pipeline, for rows as people write them.
         inner: the last step; its codec reads transformed tables.
-        steps: all steps but the last.
+        steps: all steps but the last; None where nothing is split off.
         owners: from which column each transformed one is made.
     """
 
@@ -54,6 +53,21 @@ class SplitPipeline:
     steps: Any
     owners: Owners
 
+    @classmethod
+    def from_whole(cls, model: ReadModel) -> SplitPipeline:
+        """Nothing is split off."""
+        return cls(model, model, None, np.arange(len(model.codec.columns)))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether rows reach the model as they are."""
+        return self.steps is None
+
+    @property
+    def final(self) -> Any:
+        """The estimator that is asked, by itself."""
+        return refitted(final_of(self.inner.source.model))
+
     @property
     def is_one_to_one(self) -> bool:
         """Whether each column becomes one column at most."""
@@ -61,8 +75,14 @@ class SplitPipeline:
 
     def transform(self, rows: Rows) -> Rows:
         """Rows that are written as numbers, transformed, and written as numbers again."""
+        if self.steps is None:
+            return rows
         table = self.whole.codec.decode(rows)
-        return self.inner.codec.encode(transformed(self.steps, table))
+        try:
+            table = transformed(self.steps, table)
+        except Exception as error:
+            raise failed(self.whole.source.title, error) from error
+        return self.inner.codec.encode(table)
 
     def on_raw_scale(self) -> SplitPipeline | None:
         """The same with log-odds in place of probabilities; None if the model has none."""

@@ -127,8 +127,8 @@ class ExplanationView:
 
     @property
     def display_data(self) -> Any:
-        """The rows as people wrote them; None if that is what `data` holds."""
-        return self._state.seen(self._state.display, (ROW, FEATURE))
+        """The rows as people wrote them, dates as words; None if `data` says the same."""
+        return self._state.seen(self._state.display_data, (ROW, FEATURE))
 
     @property
     def feature_names(self) -> str | list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from voile.core.description import Describable
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.views import plots
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from voile.python.view import ExplanationView
+    from voile.core.explanation import Explanation
 
 _OURS: Final[dict[str, Callable[..., Figure]]] = {
     "bar": plots.bar,
@@ -28,7 +29,26 @@ KINDS: Final = (*_OURS, *_OF_SHAP)
 _SIZE: Final = (8.0, 4.8)
 
 
-def draw(view: ExplanationView, kind: str | None, options: dict[str, Any]) -> Figure:
+class DrawableExplanation(Describable, Protocol):
+    """An `ExplanationView`, as far as pictures read it."""
+
+    @property
+    def explanation(self) -> Explanation: ...
+
+    @property
+    def values(self) -> Any: ...
+
+    @property
+    def data(self) -> Any: ...
+
+    @property
+    def display_data(self) -> Any: ...
+
+    @property
+    def ndim(self) -> int: ...
+
+
+def draw(view: DrawableExplanation, kind: str | None, options: dict[str, Any]) -> Figure:
     """One kind of picture; by default what suits the number of rows and outputs."""
     chosen = _usual(view) if kind is None else kind
     if chosen in _OURS:
@@ -39,13 +59,13 @@ def draw(view: ExplanationView, kind: str | None, options: dict[str, Any]) -> Fi
     return _drawn_by_shap(view, chosen, options)
 
 
-def _usual(view: ExplanationView) -> str:
+def _usual(view: DrawableExplanation) -> str:
     """One prediction is drawn from its base value on; anything else as bars."""
     first, *others = view.describe().outputs
     return "waterfall" if first.prediction is not None and not others else "bar"
 
 
-def _check_drawable(view: ExplanationView, kind: str) -> None:
+def _check_drawable(view: DrawableExplanation, kind: str) -> None:
     rows, _, outputs = view.explanation.shape
     if outputs > 1:
         names = ", ".join(view.explanation.output_names)
@@ -58,7 +78,7 @@ def _check_drawable(view: ExplanationView, kind: str) -> None:
         raise InvalidInput("a scatter plot shows values of rows, and these rows are not shown")
 
 
-def _drawn_by_shap(view: ExplanationView, kind: str, options: dict[str, Any]) -> Figure:
+def _drawn_by_shap(view: DrawableExplanation, kind: str, options: dict[str, Any]) -> Figure:
     shap = optional("shap", extra="explain")
     pyplot = optional("matplotlib.pyplot", extra="explain")
     with drawn_by_shap(*_SIZE) as figure:
@@ -76,7 +96,7 @@ def _drawn_by_shap(view: ExplanationView, kind: str, options: dict[str, Any]) ->
     return drawn
 
 
-def _call(shap_plots: Any, kind: str, view: ExplanationView, options: dict[str, Any]) -> None:
+def _call(shap_plots: Any, kind: str, view: DrawableExplanation, options: dict[str, Any]) -> None:
     if kind == "decision":
         shown = view.data if view.display_data is None else view.display_data
         given = {"feature_names": list(view.explanation.feature_names), "features": shown}

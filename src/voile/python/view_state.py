@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import positions
 from voile.core.row_note import KnownNote, Note
+from voile.python.cells import cell_text
 
 if TYPE_CHECKING:
     from voile.app.explain import ReleasedExplanation
@@ -96,6 +98,16 @@ class ViewState:
             return frozenset()
         named = zip(self.core.feature_names, self.display.T, strict=True)
         return frozenset(name for name, cells in named if any(isinstance(c, str) for c in cells))
+
+    @cached_property
+    def display_data(self) -> NDArray[Any] | None:
+        """Rows in numbers and words alone: shap draws no dates, and no None."""
+        if self.display is None:
+            return None
+        cells = [_drawable(cell) for cell in self.display.flat]
+        rows = np.fromiter(cells, dtype=object, count=len(cells)).reshape(self.display.shape)
+        rows.flags.writeable = False
+        return rows
 
     # --- parts ------------------------------------------------------------------------------------
 
@@ -221,6 +233,10 @@ class ViewState:
             return _noted(kept, KnownNote.ABSOLUTE)
         additive = name in _ADDITIVE and axis != OUTPUT
         return notes if additive else _noted(notes, KnownNote.NOT_ADDITIVE)
+
+
+def _drawable(cell: Any) -> Any:
+    return cell if isinstance(cell, str | int | float | np.number | np.bool_) else cell_text(cell)
 
 
 def _noted(notes: tuple[Note, ...], note: KnownNote) -> tuple[Note, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.explanation_checks import counted, shortened
 from voile.core.row_note import was_filled
+from voile.python.cells import cell_text, is_missing
 from voile.python.view_state import ROW, ViewState
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.schema import Schema
 
-MISSING: Final = "missing"
 _MOST_FEATURES: Final = 8
 _MOST_OUTPUTS: Final = 3
 _WIDTH: Final = 88
@@ -54,24 +54,6 @@ def _in_own_words(core: Explanation, state: ViewState, row: int | None) -> Expla
         for name, cell in zip(core.feature_names, cells, strict=True)
     ]
     return replace(core, data=np.array([texts], dtype=np.str_))
-
-
-def is_missing(cell: Any) -> bool:
-    """None, and what differs from itself: NaN, NaT, `pd.NA`."""
-    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(cell, float | np.floating | np.datetime64) and bool(cell != cell)
-
-
-def cell_text(cell: Any) -> str:
-    """One value of a row, for people."""
-    if is_missing(cell):
-        return MISSING
-    if isinstance(cell, bool | np.bool_ | str):
-        return str(cell)
-    if isinstance(cell, int | float | np.integer | np.floating):
-        return f"{cell:,.0f}" if abs(cell) >= 1e4 else f"{cell:.4g}"
-    return str(cell).removesuffix(" 00:00:00")
 
 
 # --- in a terminal --------------------------------------------------------------------------------
