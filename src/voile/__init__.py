@@ -3,11 +3,14 @@
 A tour, by what you want to do:
 
 - look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
-  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`
+  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`; with the manners of shap and pandas:
+  `ExplanationView`
 - begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
 - say what may be spent on a version of the data, and keep count: `Budget`
+- find out which features matter in a protected population: `importance`
+- check that an explanation is the one that was paid for and recorded: `verify`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
@@ -25,6 +28,7 @@ TYPE_CHECKING = False  # `typing` takes as long as Python itself: Ctrl-C would b
 if TYPE_CHECKING:
     from typing import Any
 
+    from voile import plots
     from voile.app.explain import ExplanationSpec
     from voile.app.notebook import open_workspace
     from voile.app.workspace import start_workspace
@@ -34,12 +38,18 @@ if TYPE_CHECKING:
     from voile.core.schema import Schema
     from voile.python.budget import Budget
     from voile.python.estimators import PrivateClassifier, PrivateRegressor
+    from voile.python.explainer import Explainer
+    from voile.python.importance import importance
+    from voile.python.verify import verify
+    from voile.python.view import ExplanationView
 
 __all__ = [
     "Adversary",
     "Budget",
+    "Explainer",
     "Explanation",
     "ExplanationSpec",
+    "ExplanationView",
     "Guarantee",
     "PrivateClassifier",
     "PrivateRegressor",
@@ -49,15 +59,20 @@ __all__ = [
     "Schema",
     "VoileError",
     "__version__",
+    "importance",
     "open_workspace",
+    "plots",
     "start_workspace",
+    "verify",
 ]
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
     "Budget": "voile.python.budget",
+    "Explainer": "voile.python.explainer",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
+    "ExplanationView": "voile.python.view",
     "Guarantee": "voile.core.guarantee",
     "PrivateClassifier": "voile.python.estimators",
     "PrivateRegressor": "voile.python.estimators",
@@ -66,8 +81,10 @@ _HOME = {
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
+    "importance": "voile.python.importance",
     "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
+    "verify": "voile.python.verify",
 }
 
 
@@ -90,6 +107,8 @@ for _kind, _view in {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return import_module("voile.plots")
     if name not in _HOME:
         raise AttributeError(f"module 'voile' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)
