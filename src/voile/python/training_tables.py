@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,9 @@ def names_of(given: Any) -> tuple[str, ...] | None:
     """What a table calls its columns; None for an array, and for a table that numbers them."""
     if not is_frame(given) or _is_numbered(given):
         return None
-    return tuple(columns_of(given))
+    found = given.keys() if isinstance(given, Mapping) else getattr(given, "column_names", None)
+    found = getattr(given, "columns", None) if found is None else found
+    return tuple(columns_of(given) if found is None else map(str, found))
 
 
 def fitted_columns(given: Any, schema_names: Sequence[str] | None) -> Columns:
@@ -120,18 +122,30 @@ def _check_rows(columns: Columns) -> None:
         raise InvalidInput("Found 0 sample(s): expected at least one row")
 
 
-def check_kinds(columns: Columns, schema: Schema) -> None:
+def check_kinds(given: Any, columns: Columns, schema: Schema) -> None:
     """Refuse numbers in a column that the schema lists as texts: all would be read as unknown.
 
-    The kind of an array decides, never a value.
+    The declared kind of a column decides, never a value.
     """
-    for feature in schema.features:
-        domain, kind = feature.domain, columns[feature.name].dtype.kind
-        if isinstance(domain, Categories) and isinstance(domain.values[0], str) and kind in "iuf":
+    for place, name in enumerate(columns):
+        feature = next((each for each in schema.features if each.name == name), None)
+        if feature is None or not isinstance(feature.domain, Categories):
+            continue
+        if isinstance(feature.domain.values[0], str) and _holds_numbers(given, name, place):
             raise InvalidInput(
-                f"column {feature.name!r} holds numbers, and its categories are texts such as "
-                f"{domain.values[0]!r}: pass a table, or an array with dtype=object"
+                f"column {name!r} holds numbers, and its categories are texts such as "
+                f"{feature.domain.values[0]!r}: pass texts, in a table or an array of objects"
             )
+
+
+def _holds_numbers(given: Any, name: str, place: int) -> bool:
+    """By what an array or a table of pandas declares; nothing else is known without a look."""
+    if hasattr(given, "iloc") and hasattr(given, "columns"):
+        kind = given.dtypes.iloc[
+            place if name not in given.columns else given.columns.get_loc(name)
+        ]
+        return getattr(kind, "kind", "O") in "iuf"
+    return isinstance(given, np.ndarray) and given.dtype.kind in "iuf"
 
 
 def label_column(given: Any, rows: int, estimator: str) -> NDArray[Any]:
