@@ -9,6 +9,8 @@ A tour, by what you want to do:
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
 - say what may be spent on a version of the data, and keep count: `Budget`
+- train a model privately once, then predict and explain for ever: `PrivateClassifier`,
+  `PrivateRegressor`
 - find out which features matter in a protected population: `importance`
 - check that an explanation is the one that was paid for and recorded: `verify`
 - draw it: `voile.plots`
