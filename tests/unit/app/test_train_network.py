@@ -12,6 +12,7 @@ import pytest
 from tests.unit.app.training_examples import DELTA, asked, table, write_csv, write_people
 from tests.unit.release.statistics.examples import SCHEMA
 
+from voile import open_workspace
 from voile.app.artefact_manifest import file_digest
 from voile.app.assess import find_subject
 from voile.app.calls import Context, handle
@@ -19,13 +20,16 @@ from voile.app.commands.audit import StartLog
 from voile.app.commands.budget import ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import WriteReport
+from voile.app.commands.workspace import Start
 from voile.app.model_files import BLACK_BOX
 from voile.app.train import TrainedModelResult
+from voile.app.trained_folder import check_paid
 from voile.app.trained_model import load_trained_model
 from voile.app.trained_network import TrainedNetwork
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
 from voile.core.schema import Label, Numbers
 from voile.pipelines.score_table import PrivateScoreTable
+from voile.records.vault import Place, open_vault_at
 
 CHARGES = ("people#1", "people#2")
 
@@ -196,6 +200,23 @@ def test_explanations_are_free_and_carry_the_joint_guarantee(trained: TrainedNet
     assert used(trained.folder.parent) == spent
 
 
+def test_a_workspace_opens_it_and_trains_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write_people(tmp_path, 300))
+    made = handle(network(tmp_path, folder=Path("model"))).trained
+    handle(Start.read({"source": ["model"], "name": "illness"}))
+    with open_workspace() as workspace:
+        found = workspace.explain("illness", table(2))
+        terms: dict[str, Any] = {"account": "people", "epsilon": 1.0, "delta": DELTA}
+        other = workspace.train(
+            table(300, seed=2), schema=SCHEMA, output="other", model="network", redraw=True, **terms
+        )
+    assert found.explanation.guarantees == (made.guarantee,)
+    assert isinstance(other, TrainedModelResult)
+    assert len(other.new) == 2
+
+
 def test_a_report_says_what_was_charged(trained: TrainedNetwork) -> None:
     page = handle(WriteReport(artefact=trained.folder)).path.read_text()
     for words in ("score table", "people#1", "the ledger beside this folder confirms", "held out"):
@@ -290,9 +311,6 @@ def test_other_parameters_are_not_believed(trained: TrainedNetwork) -> None:
     """Those of another run, though all else is as it was paid for."""
     moved = {name: array + np.float32(0.01) for name, array in trained.trained.items()}
     database = str(trained.folder.parent / "log.db")
-    from voile.app.trained_folder import check_paid
-    from voile.records.vault import Place, open_vault_at
-
     with open_vault_at(Place.within(Path(database).parent), signing=None) as vault:
         check_paid(vault, trained)
         for other in (
