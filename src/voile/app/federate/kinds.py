@@ -307,6 +307,7 @@ class TrustedKind(NetworkKind):
 class GuidedKind(NetworkKind):
     """FedSVA: noise where private columns contribute, at a level that each party declares."""
 
+    takes_tables: ClassVar[bool] = False
     unit: ClassVar[ProtectedUnit] = ProtectedUnit.COLUMNS
     counts_members: ClassVar[bool] = False
 
