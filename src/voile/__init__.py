@@ -66,6 +66,7 @@ for _kind, _view in {
     "budget page": "voile.views.pages:budget_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
+    "explanation in Python": "voile.views.pages:view_html",
     "model report": "voile.views.reports:model_report_html",
     "person page": "voile.views.pages:person_html",
     "picture of released explanation": "voile.views.pages:explained_picture",

@@ -112,6 +112,8 @@ def proposal_text(proposal: Proposal) -> str:
 
 
 def _domain(column: RawColumn) -> Numbers | Categories | None:
+    if column.dtype.kind in "mMV":  # times are not read, see `voile.core.schema`
+        return None
     read = read_numbers(column)
     values = read.values[~np.isnan(read.values) & np.isfinite(read.values)]
     if not read.unusable.any() and len(values):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS: Final = 5
 """In a notebook."""
+_MOST_FEATURES: Final = 12
 _WIDTH: Final = 640
 _HEIGHT: Final = 220
 _MARGIN: Final = 40
@@ -39,6 +40,14 @@ def explanation_html(explanation: Explanation) -> str:
 def released_html(explained: ReleasedExplanation) -> str:
     """The same, with what it cost."""
     return _notebook(explained, len(explained.explanation), explained.payment)
+
+
+def view_html(view: Describable) -> str:
+    """For notebooks: alarms and promises first, then one picture, of one row or of all together."""
+    whole = view.describe(most=_MOST_FEATURES)
+    return render(
+        "notebook.html", alarms=whole.alarms, whole=whole, rows=[whole], more=0, payment=""
+    )
 
 
 def _notebook(explanation: Describable, rows: int, payment: str = "") -> str:

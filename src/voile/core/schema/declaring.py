@@ -58,10 +58,10 @@ def declared_parts(
 
 
 def given_parts(
-    name: object = None, features: Iterable[Feature] | None = None, label: Label | None = None
+    name: Any = None, features: Iterable[Feature] | None = None, label: Label | None = None
 ) -> Parts:
     """Parts that are made already."""
-    if features is None or not isinstance(name, str):
+    if features is None:
         raise SchemaError(
             f"expected a declaration by column, such as {{'age': (18, 100), 'sex': ['f', 'm']}}, "
             f"found {type(name).__name__}. Public rows: Schema.from_frame(rows)",
@@ -104,7 +104,9 @@ def _label(name: str, values: Any) -> Label:
         return parse_label({**values, "name": name})
     with _inside("label"):
         domain = _domain(values)
-        return Label(name, Numbers(domain.lower, domain.upper) if _is_whole(domain) else domain)
+        if isinstance(domain, Numbers):
+            domain = Numbers(domain.lower, domain.upper)  # numeric labels are continuous
+        return Label(name, domain)
 
 
 def _feature(name: str, values: Any, cuts: Any) -> Feature:
@@ -118,7 +120,9 @@ def _feature(name: str, values: Any, cuts: Any) -> Feature:
 
 def _named(name: str, declared: _Declared, place: str) -> _Declared:
     if declared.name != name:
-        raise SchemaError(f"is called {declared.name!r} in its own declaration", field=dotted(place, name))
+        raise SchemaError(
+            f"is called {declared.name!r} in its own declaration", field=dotted(place, name)
+        )
     return declared
 
 
@@ -149,7 +153,9 @@ def _domain(values: Any) -> Domain:
     if isinstance(plain, list | tuple) and plain:
         return _categories(plain, is_list=isinstance(plain, list))
     if isinstance(values, Set):
-        raise SchemaError(f"a set has no order: write the list {sorted(map(str, values))}", field="")
+        raise SchemaError(
+            f"a set has no order: write the list {sorted(map(str, values))}", field=""
+        )
     raise SchemaError(f"expected the values it may take, found {shown(values)}: {_FORMS}", field="")
 
 
@@ -183,10 +189,6 @@ def _whole_numbers(values: range) -> Numbers:
 def _are_bounds(values: tuple[Any, ...]) -> bool:
     numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in values]
     return len(values) == 2 and all(numbers)
-
-
-def _is_whole(domain: Domain) -> bool:
-    return isinstance(domain, Numbers) and domain.whole
 
 
 def _plain(values: Any) -> Any:

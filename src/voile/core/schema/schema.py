@@ -265,8 +265,10 @@ class Schema:
             frame: public rows, as a table of pandas, polars, pyarrow, or a dict of columns.
             label: the column that a model predicts, if there is one.
         """
-        draft: Schema = find_view("schema from public rows")(frame, label=label, name=name)
-        return draft
+        draft = find_view("schema from public rows")
+        assert draft is not None, "registered with `import voile`"
+        drafted: Schema = draft(frame, label=label, name=name)
+        return drafted
 
     @classmethod
     def _from(cls, text: str, file: Path | None) -> Schema:

@@ -1,0 +1,228 @@
+"""What a view is made of, and how parts of it are chosen and combined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from voile.core.errors import InvalidInput
+from voile.core.explanation import Explanation
+from voile.core.explanation_checks import positions
+from voile.core.row_note import KnownNote, Note
+
+if TYPE_CHECKING:
+    from voile.app.explain import ReleasedExplanation
+
+AXES: Final = ("rows", "features", "outputs")
+ROW, FEATURE, OUTPUT = range(3)
+_COMBINED: Final = "{name} of all {axis}"
+_ADDITIVE: Final = ("mean", "sum")
+"""Base value and contributions still add up to a prediction after these."""
+
+Reduce: TypeAlias = Callable[[NDArray[Any]], NDArray[Any]]
+"""Combines an array along one axis, which stays with one entry."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that was done to an explanation; shap reads axis labels of a plot from it.
+
+    Args:
+        name: of the operation, as shap calls it.
+        prev_shape: shape before.
+        collapsed_instances: whether all rows became one.
+    """
+
+    name: str
+    prev_shape: tuple[int, ...]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    collapsed_instances: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ViewState:
+    """One explanation, which of its axes are dropped, and what came with it.
+
+    Args:
+        core: always (rows, features, outputs).
+        dropped: axes with one entry that a reader does not see.
+        display: the rows as people wrote them, shape (rows, features).
+        index: labels of the rows, as pandas has them.
+        steps: what was done so far.
+        whole: whether it still is the explanation that was released, uncut.
+    """
+
+    core: Explanation
+    dropped: frozenset[int] = frozenset()
+    display: NDArray[Any] | None = None
+    index: Any = None
+    released: ReleasedExplanation | None = None
+    receipt: Callable[[], Any] | None = None
+    method: str = ""
+    steps: tuple[Step, ...] = ()
+    whole: bool = True
+
+    # --- without dropped axes ---------------------------------------------------------------------
+
+    @property
+    def visible(self) -> tuple[int, ...]:
+        return tuple(axis for axis in range(3) if axis not in self.dropped)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.core.shape[axis] for axis in self.visible)
+
+    def seen(self, array: NDArray[Any] | None, axes: Sequence[int] = (0, 1, 2)) -> Any:
+        """An array without dropped axes; a number if none is left."""
+        if array is None:
+            return None
+        places = [0 if axis in self.dropped else slice(None) for axis in axes]
+        return array[tuple(places)]
+
+    def names(self, axis: int) -> str | list[str]:
+        """Of features or outputs: a list, or the one name of a dropped axis."""
+        names = self.core.feature_names if axis == FEATURE else self.core.output_names
+        return names[0] if axis in self.dropped else list(names)
+
+    # --- parts ------------------------------------------------------------------------------------
+
+    def chosen(self, item: Any) -> Self:
+        """A part; an axis that is chosen by one number or one name is dropped, as numpy does."""
+        selections: list[Any] = [slice(None)] * 3
+        dropped = set(self.dropped)
+        for axis, each in zip(self.visible, self._expanded(item), strict=False):
+            selections[axis] = each = _plain(each)
+            if isinstance(each, str | int | np.integer):
+                dropped.add(axis)
+                if axis == ROW and isinstance(each, str):
+                    raise InvalidInput(f"rows have no names; a feature is chosen by [:, {each!r}]")
+        rows, features = (self._places(axis, selections[axis]) for axis in (ROW, FEATURE))
+        return replace(
+            self,
+            core=self.core[tuple(selections)],
+            dropped=frozenset(dropped),
+            display=None if self.display is None else self.display[np.ix_(rows, features)],
+            index=None if self.index is None else self.index[rows],
+            steps=(*self.steps, Step("__getitem__", self.shape, (item,))),
+            whole=False,
+        )
+
+    def _expanded(self, item: Any) -> list[Any]:
+        """One selection for each axis that is seen; `...` stands for all between."""
+        items = list(item) if isinstance(item, tuple) else [item]
+        dots = [place for place, each in enumerate(items) if each is Ellipsis]
+        if len(dots) > 1 or len(items) - len(dots) > len(self.visible):
+            seen = ", ".join(AXES[axis] for axis in self.visible) or "nothing more"
+            raise InvalidInput(f"this explanation has {seen} to choose from, found {item!r}")
+        if dots:
+            missing = len(self.visible) - len(items) + 1
+            items[dots[0] : dots[0] + 1] = [slice(None)] * missing
+        return items
+
+    def _places(self, axis: int, selection: Any) -> NDArray[np.intp]:
+        names = self.core.feature_names if axis == FEATURE else ()
+        return positions(AXES[axis][:-1], selection, self.core.shape[axis], names)
+
+    # --- combinations -----------------------------------------------------------------------------
+
+    def absolute(self) -> Self:
+        """Sizes; their ± is at most that of the values."""
+        core = replace(
+            self.core,
+            values=np.abs(self.core.values),
+            notes=_noted(self.core.notes, KnownNote.NOT_ADDITIVE),
+        )
+        return replace(self, core=core, steps=self._then("abs"), whole=False)
+
+    def reduced(self, name: str, axis: int, reduce: Reduce) -> Self:
+        """One entry in place of all along an axis, which is dropped.
+
+        The ± of a mean or a sum is at most the mean or the sum of the ±; for anything else it is
+        not known.
+        """
+        place = self._axis(axis)
+        additive = name in _ADDITIVE
+        errors = {
+            kind: reduce(array) if additive and place != OUTPUT else None
+            for kind in ("standard_errors", "half_widths")
+            if (array := getattr(self.core, kind)) is not None
+        }
+        said = (_COMBINED.format(name=name, axis=AXES[place]),)
+        names = {FEATURE: {"feature_names": said}, OUTPUT: {"output_names": said}}
+        core = replace(
+            self.core,
+            values=reduce(self.core.values),
+            base_values=self._reduced_base(place, reduce),
+            data=self._reduced_data(place, reduce),
+            notes=self._reduced_notes(name, place),
+            **names.get(place, {}),
+            **errors,
+        )
+        return replace(
+            self,
+            core=core,
+            dropped=self.dropped | {place},
+            display=self.display if place == OUTPUT else None,
+            index=None if place == ROW else self.index,
+            steps=self._then(name, collapsed=place == ROW, axis=axis),
+            whole=False,
+        )
+
+    def _axis(self, axis: int) -> int:
+        if not isinstance(axis, int) or not -len(self.visible) <= axis < len(self.visible):
+            found = ", ".join(f"{n} ({AXES[a]})" for n, a in enumerate(self.visible))
+            raise InvalidInput(f"axis must be one of {found or 'none'}, found {axis!r}")
+        return self.visible[axis]
+
+    def _then(self, name: str, *, collapsed: bool = False, **kwargs: Any) -> tuple[Step, ...]:
+        return (*self.steps, Step(name, self.shape, (), kwargs, collapsed))
+
+    def _reduced_base(self, axis: int, reduce: Reduce) -> NDArray[Any]:
+        base = self.core.base_values[:, np.newaxis, :]
+        reduced = base if axis == FEATURE else reduce(base)
+        return reduced[:, 0, :]
+
+    def _reduced_data(self, axis: int, reduce: Reduce) -> NDArray[Any] | None:
+        data = self.core.data
+        if data is None or axis == OUTPUT:
+            return data
+        if axis == FEATURE or data.dtype.kind == "U" or self._has_texts():
+            return None  # there is no mean of texts, and features have different units
+        return reduce(data[:, :, np.newaxis])[:, :, 0]
+
+    def _has_texts(self) -> bool:
+        return self.display is not None and any(isinstance(each, str) for each in self.display.flat)
+
+    def _reduced_notes(self, name: str, axis: int) -> tuple[Note, ...]:
+        """Notes about single rows are about nothing once the rows became one."""
+        notes = self.core.notes
+        if axis == ROW:
+            notes = tuple(note for note in notes if isinstance(note, str))
+        sizes = bool(self.steps) and any(step.name == "abs" for step in self.steps)
+        if axis == ROW and name == "mean" and sizes:
+            kept = tuple(note for note in notes if note is not KnownNote.NOT_ADDITIVE)
+            return _noted(kept, KnownNote.ABSOLUTE)
+        additive = name in _ADDITIVE and axis != OUTPUT
+        return notes if additive else _noted(notes, KnownNote.NOT_ADDITIVE)
+
+
+def _noted(notes: tuple[Note, ...], note: KnownNote) -> tuple[Note, ...]:
+    return notes if note in notes else (*notes, note)
+
+
+def _plain(selection: Any) -> Any:
+    """Positions or a mask as numpy has them, of whatever array or series they came in."""
+    if isinstance(selection, str | slice | int | np.integer | list | np.ndarray):
+        found = selection
+    elif hasattr(selection, "__array__"):
+        found = np.asarray(selection)
+    else:
+        return selection
+    if isinstance(found, np.ndarray) and found.ndim == 0:
+        return found.item()
+    return found
