@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.federation import federate
 
 __all__ = [
     "Adversary",
@@ -43,6 +44,7 @@ __all__ = [
     "Schema",
     "VoileError",
     "__version__",
+    "federate",
     "open_workspace",
     "start_workspace",
 ]
@@ -57,6 +59,7 @@ _HOME = {
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
+    "federate": "voile.python.federation",
     "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
 }

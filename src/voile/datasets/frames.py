@@ -238,6 +238,8 @@ def _of_narwhal(series: Any) -> NDArray[Any]:
     import narwhals as nw
 
     kind = series.dtype
+    if kind == nw.Object:  # what a foreign value does when looked at is nobody's business here
+        return raw_column(series.to_list(), series.name)
     if kind == nw.Datetime and getattr(kind, "time_zone", None) is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if kind == nw.Date:
@@ -302,9 +304,7 @@ def _tidy(column: Any) -> NDArray[Any]:
         return np.asarray(cells)
     if kinds and kinds <= {np.datetime64, type(None)} and kinds != {type(None)}:
         return np.array(cells, dtype="datetime64[us]")
-    tidy = np.empty(len(cells), dtype=object)
-    tidy[:] = cells
-    return tidy
+    return np.fromiter(cells, dtype=object, count=len(cells))
 
 
 def _plain(cell: Any) -> Any:
@@ -312,11 +312,19 @@ def _plain(cell: Any) -> Any:
     if is_missing(cell):
         return None
     if isinstance(cell, date):
+        return _plain_time(cell)
+    times = np.datetime64 | np.timedelta64
+    return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, times) else cell
+
+
+def _plain_time(cell: date) -> Any:
+    """In UTC; the cell itself where its zone would lead out of the calendar."""
+    try:
         if isinstance(cell, datetime) and cell.tzinfo is not None:
             cell = cell.astimezone(UTC).replace(tzinfo=None)
         return np.datetime64(cell, "us")
-    times = np.datetime64 | np.timedelta64
-    return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, times) else cell
+    except (OverflowError, ValueError):
+        return cell
 
 
 def is_missing(cell: Any) -> bool:

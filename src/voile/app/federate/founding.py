@@ -46,7 +46,7 @@ from voile.app.federate.tables import protected_records
 from voile.app.toml_file import check_form
 from voile.core.choices import chosen, member
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import Protected
+from voile.core.guarantee import Protected, Relation
 from voile.core.schema import Categories, Label, Numbers, Schema
 from voile.core.schema.domains import Domain
 from voile.datasets.frames import is_frame
@@ -59,6 +59,8 @@ NETWORK: Final = "network"
 """What Python calls the pipeline that `voile federate` runs by default."""
 _TABLES: Final = frozenset({".csv", *PARQUET_SUFFIXES})
 _OUTPUT: Final = "output"
+_SHOWN: Final = 12
+"""Of a digest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +182,8 @@ def _stated(classes: Any, target_range: tuple[float, float] | None) -> Domain | 
     return Categories(tuple(classes.tolist() if hasattr(classes, "tolist") else classes))
 
 
-def _schema(new: NewFederation) -> Schema:
-    given = new.schema_file
+def as_schema(given: Any) -> Schema:
+    """A schema, a declaration or a file."""
     if isinstance(given, Mapping):
         given = Schema(given)
     if isinstance(given, str | PathLike):
@@ -191,6 +193,11 @@ def _schema(new: NewFederation) -> Schema:
             f"schema: expected a Schema, a declaration such as {{'age': (18, 100)}}, or a TOML "
             f"file, found {type(given).__name__}"
         )
+    return given
+
+
+def _schema(new: NewFederation) -> Schema:
+    given = as_schema(new.schema_file)
     return labelled(given, new.label, classes=new.classes, target_range=new.target_range)
 
 
@@ -279,11 +286,12 @@ def _settings(new: NewFederation, pipeline: str) -> Settings:
             f"model {pipeline!r} needs a federation.toml of its own (`voile init`); from tables in "
             f"Python: {NETWORK!r}, " + ", ".join(map(repr, able))
         )
-    terms = {"epsilon": new.epsilon, "delta": new.delta, "relation": new.relation}
-    check_form(SinglePrivacy, terms)
+    check_form(SinglePrivacy, new.model_dump(include={"epsilon", "delta", "relation"}))
     held_out, reference = _open(new.held_out), _open(new.reference)
     return Settings(
-        **terms,
+        epsilon=new.epsilon,
+        delta=new.delta,
+        relation=new.relation,
         pipeline=pipeline,
         training={} if new.rounds is None else {"rounds": new.rounds},
         held_out=(("held out", held_out),) if isinstance(held_out, Path) else (),
@@ -350,19 +358,52 @@ def _check_same(folder: Path, on_record: FederationAgreement, asked: FederationA
 
 def _facts(agreement: FederationAgreement) -> dict[str, str]:
     """What a call states, in words; all of it is public."""
-    secure, label = agreement.secure, agreement.schema.label
+    secure, label = agreement.secure, getattr(agreement.schema, "label", None)
     return {
         "name": repr(agreement.name),
         "epsilon": f"{agreement.epsilon:g}",
         "delta": f"{agreement.delta:g}",
         "model": repr(agreement.pipeline),
-        "label": repr(label.name),
-        "the schema": agreement.schema.digest[:12],
+        "label": repr(getattr(label, "name", None)),
+        "the schema": agreement.schema.digest[:_SHOWN],
         "relation": repr(agreement.protected.relation.word),
         "rounds": str(agreement.rounds),
-        "secure": "False" if secure is None else repr(secure.name),
+        "secure": str(secure is not None),
+        **({} if secure is None else {"secure against": repr(secure.name)}),
         **{f"the size of party {name!r}": str(n) for name, n in agreement.sizes.items()},
     }
+
+
+def check_stated(agreement: FederationAgreement, stated: Mapping[str, Any]) -> None:
+    """Refuse values that differ from an agreement that is there already, with both.
+
+    Args:
+        stated: fields of a `NewFederation`.
+    """
+    facts = _facts(agreement)
+    schema, label = stated.get("schema"), stated.get("label")
+    here = {name: _word(name, value) for name, value in stated.items() if name in facts}
+    if schema is not None:
+        here["the schema"] = labelled(as_schema(schema), label).digest[:_SHOWN]
+    for name in set(stated) - set(here) - {"schema"}:
+        raise InvalidInput(
+            f"{name}: federation.toml and the files beside it say this; leave it out"
+        )
+    differ = [f"{n} is {facts[n]} there and {here[n]} here" for n in here if facts[n] != here[n]]
+    if differ:
+        raise InvalidInput(f"the agreement says otherwise: {'; '.join(differ)}")
+
+
+def _word(name: str, value: Any) -> str:
+    if name in ("epsilon", "delta") and isinstance(value, int | float):
+        return f"{value:g}"
+    if name == "relation":
+        value = member(Relation, value).word
+    if name == "model" and value == NETWORK:
+        value = NETWORK_PIPELINE
+    if name == "secure":
+        value = bool(value)
+    return str(value) if name in ("rounds", "secure") else repr(value)
 
 
 # --- rows that nobody protects --------------------------------------------------------------------
