@@ -8,7 +8,7 @@ numbers, NaT among times, None among everything else (also for NaN, `pd.NA` and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
@@ -302,8 +302,9 @@ def _tidy(column: Any) -> NDArray[Any]:
     kinds = set(map(type, cells))
     if kinds in _ALIKE:
         return np.asarray(cells)
-    if kinds and kinds <= {np.datetime64, type(None)} and kinds != {type(None)}:
-        return np.array(cells, dtype="datetime64[us]")
+    for kind, dtype in ((np.datetime64, "datetime64[us]"), (np.timedelta64, "timedelta64[us]")):
+        if kind in kinds <= {kind, type(None)}:
+            return np.array(cells, dtype=dtype)
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
@@ -311,18 +312,20 @@ def _plain(cell: Any) -> Any:
     """Python's own value for one of NumPy's, None for a missing one, UTC for a time with a zone."""
     if is_missing(cell):
         return None
-    if isinstance(cell, date):
+    if isinstance(cell, date | timedelta):
         return _plain_time(cell)
     times = np.datetime64 | np.timedelta64
     return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, times) else cell
 
 
-def _plain_time(cell: date) -> Any:
-    """In UTC; the cell itself where its zone would lead out of the calendar."""
+def _plain_time(cell: date | timedelta) -> Any:
+    """In UTC; the cell itself where it would lead out of the calendar."""
     try:
         if isinstance(cell, datetime) and cell.tzinfo is not None:
             cell = cell.astimezone(UTC).replace(tzinfo=None)
-        return np.datetime64(cell, "us")
+        return (
+            np.timedelta64(cell, "us") if isinstance(cell, timedelta) else np.datetime64(cell, "us")
+        )
     except (OverflowError, ValueError):
         return cell
 
