@@ -27,7 +27,6 @@ from voile.app.federate.agreement import FederationAgreement
 from voile.app.federate.expectation import FederationPreview
 from voile.app.federate.files import read_job, read_server
 from voile.app.federate.founding import read_draft
-from voile.app.federate.join import server_key_line
 from voile.app.federate.kinds import ServerSide
 from voile.app.federate.party import Job, Say, open_node
 from voile.app.federate.preview import preview
@@ -47,7 +46,6 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.one_thread import one_thread
 from voile.federation import Node, Progress
-from voile.federation.flower.simulation import simulate
 from voile.federation.progress import NoProgress
 from voile.training import Progress as Steps
 
@@ -73,6 +71,8 @@ def federate_simulated(
             "a secure sum keeps keys in memory between its steps, and a simulation opens a party "
             "for each message anew: leave --transport out, or use --superlink"
         )
+    from voile.federation.flower.simulation import simulate  # loads flwr
+
     announce(job.agreement, job.server, say)
     return simulate(
         list(job.agreement.sizes),
@@ -107,7 +107,7 @@ class FederationResult:
 
     Args:
         agreement: digest of what all parties have agreed on.
-        artefact, report: where they lie.
+        artefact, report: where they lie; of tables in memory the report is not written yet.
         figures: the last figure of each stage, by what it is.
         compared: figures with intervals, and what they are compared with.
         output: the server's folder, which is a workspace.
@@ -164,8 +164,10 @@ def run_federation(command: Federate, context: Context) -> FederationResult | Fe
         )
     artefact = done.artefact
     report = artefact.folder / REPORT
-    if not (done.was_complete and report.exists()):
-        write_report(artefact)
+    if not isinstance(command.config, NewFederation) and not (
+        done.was_complete and report.exists()
+    ):
+        write_report(artefact)  # in Python, whoever wants one asks for it
     return FederationResult(
         agreement=agreement.digest,
         artefact=artefact.folder,
@@ -192,6 +194,8 @@ def stop(command: StopFederation, _context: Context) -> StopResult:
 
 def make_server_key(command: MakeServerKey, _context: Context) -> ServerKey:
     """The server's key, made if there is none."""
+    from voile.app.federate.join import server_key_line
+
     return ServerKey(server_key_line(command.config))
 
 
