@@ -7,6 +7,7 @@ A tour, by what you want to do:
 - begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
+- train one model across parties, in this process for a trial: `federate`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
