@@ -268,7 +268,7 @@ class FinishedFederation:
             display=_cells(columns),
             released=result.explained,
             receipt=partial(self._receipt, result.explained),
-            method=method or ("closed formula" if self._opened.additive else "exact"),
+            method=method or self._usual_method,
         )
 
     def report(self, path: str | PathLike[str] = "report.html", *, overwrite: bool = False) -> Path:

@@ -413,7 +413,7 @@ def test_a_call_that_is_interrupted_goes_on_with_its_folder_and_pays_once(
     assert "interrupted: rounds that are done and what was charged for them are kept" in said
     assert f"folder={str(folder)!r}" in said
     before = _charges(folder / "nodes" / "north")
-    assert run(folder=folder, name="trial").parties == {"north": 900, "south": 700}
+    assert run(folder=folder).parties == {"north": 900, "south": 700}
     after = _charges(folder / "nodes" / "north")
     assert before == after[: len(before)]
     assert len(after) == 3
