@@ -271,6 +271,14 @@ class FinishedFederation:
             method=method or self._usual_method,
         )
 
+    @property
+    def _usual_method(self) -> str:
+        from voile.attribution.choosing import is_exact
+
+        if self._opened.additive is not None:
+            return "closed formula"
+        return "exact" if is_exact(len(self._opened.schema.features)) else "sampled"
+
     def report(self, path: str | PathLike[str] = "report.html", *, overwrite: bool = False) -> Path:
         """Write one page with the guarantee, the quality, and how to verify both.
 
