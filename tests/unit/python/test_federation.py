@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,13 @@ def test_the_label_is_never_read_off_the_rows() -> None:
     assert "target_range" in str(told.value)
 
 
+def test_whole_numbers_may_be_a_label() -> None:
+    schema = {"age": (18, 90), "days": range(0, 15)}
+    tables = {name: {**rows, "days": rows["age"] // 7} for name, rows in TABLES.items()}
+    terms = {**TERMS, "schema": schema, "label": "days"}
+    assert "1,600 rows, 1 features" in str(voile.federate(tables, **terms, preview=True))
+
+
 @pytest.mark.parametrize(
     ("schema", "more"),
     [
@@ -237,6 +245,7 @@ FOREIGN = [
     Secretive(),
     EDGE,
     datetime.timedelta.max,
+    Decimal("sNaN"),
     complex(1, 2),
     b"\xff",
     [1],
@@ -404,10 +413,13 @@ def test_a_call_that_is_interrupted_goes_on_with_its_folder_and_pays_once(
         if event.done and event.stage == "centred moments":
             raise KeyboardInterrupt
 
+    kept: list[object] = []
+    monkeypatch.setattr(federation.atexit, "unregister", kept.append)
     with monkeypatch.context() as patch:
         patch.setattr(ProgressBars, "rounds", lambda *_: interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(progress=True)
+    assert len(kept) == 1, "it would be removed when Python ends"
     (folder,) = tmp_path.iterdir()
     said = capsys.readouterr().err
     assert "interrupted: rounds that are done and what was charged for them are kept" in said
