@@ -3,7 +3,8 @@
 A tour, by what you want to do:
 
 - look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
-  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`
+  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`; with the manners of shap and pandas:
+  `ExplanationView`
 - begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
@@ -25,6 +26,7 @@ TYPE_CHECKING = False  # `typing` takes as long as Python itself: Ctrl-C would b
 if TYPE_CHECKING:
     from typing import Any
 
+    from voile import plots
     from voile.app.explain import ExplanationSpec
     from voile.app.notebook import open_workspace
     from voile.app.workspace import start_workspace
@@ -32,12 +34,16 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.explainer import Explainer
     from voile.python.federation import federate
+    from voile.python.view import ExplanationView
 
 __all__ = [
     "Adversary",
+    "Explainer",
     "Explanation",
     "ExplanationSpec",
+    "ExplanationView",
     "Guarantee",
     "Protected",
     "ProtectedUnit",
@@ -47,13 +53,16 @@ __all__ = [
     "__version__",
     "federate",
     "open_workspace",
+    "plots",
     "start_workspace",
 ]
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
+    "Explainer": "voile.python.explainer",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
+    "ExplanationView": "voile.python.view",
     "Guarantee": "voile.core.guarantee",
     "Protected": "voile.core.guarantee",
     "ProtectedUnit": "voile.core.guarantee",
@@ -84,6 +93,8 @@ for _kind, _view in {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return import_module("voile.plots")
     if name not in _HOME:
         raise AttributeError(f"module 'voile' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -47,7 +48,6 @@ class TreeShapley(ExplainerSettings):
     tag: ClassVar[str] = "tree-shapley"
 
     def __post_init__(self) -> None:
-        shap = optional("shap", extra="explain")
         wrapped = wrap(self.model)
         columns = self.columns_of(wrapped, self.background)
         rows = None
@@ -56,7 +56,7 @@ class TreeShapley(ExplainerSettings):
             columns = columns.settled(self.background, rows)
         object.__setattr__(self, "wrapped", wrapped)
         object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "explainer", _explainer(shap, wrapped.source, rows))
+        object.__setattr__(self, "explainer", tree_explainer(wrapped.source, rows))
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.columns.read(X, "X")
@@ -64,11 +64,9 @@ class TreeShapley(ExplainerSettings):
         size = self.speed.batch_rows
         parts = []
         for first in range(0, len(rows), size):
-            part = self.explainer.shap_values(rows[first : first + size], check_additivity=False)
-            parts.append(_three_axes(part, rows.shape[1]))
+            parts.append(tree_values(self.explainer, rows[first : first + size]))
             self.speed.report(min(first + size, len(rows)), len(rows))
-        values = np.concatenate(parts)
-        base = np.atleast_1d(np.asarray(self.explainer.expected_value, dtype=np.float64))
+        values, base = np.concatenate(parts), tree_base(self.explainer)
         notes = () if self.background is not None else (PATH_DEPENDENT,)
         known = self.wrapped.output_names
         # Boosting for two classes has one score: the names of the classes are not its name.
@@ -77,15 +75,37 @@ class TreeShapley(ExplainerSettings):
         return self.summed(rows, names, values, base, outputs, notes)
 
 
-def _explainer(shap: Any, source: Any, background: Rows | None) -> Any:
-    way = "tree_path_dependent" if background is None else "interventional"
+def tree_explainer(source: Any, background: Rows | None) -> Any:
+    """shap's own, over all rows of the background; without one, over the paths of training.
+
+    Args:
+        background: shape (m, d); NaN where a value is missing.
+    """
+    shap = optional("shap", extra="explain")
+    way, rows = "tree_path_dependent", background
+    if background is not None:  # of a bare array of more than 100 rows, shap draws 100
+        way, rows = "interventional", shap.maskers.Independent(background, len(background))
     try:
-        return shap.TreeExplainer(source, data=background, feature_perturbation=way)
+        return shap.TreeExplainer(source, data=rows, feature_perturbation=way)
     except Exception as error:  # shap raises its own InvalidModelError, and others
         raise InvalidInput(
             f"shap cannot explain a {type(source).__name__} as trees: {error}; use ExactShapley, "
             "KernelShapley or PermutationShapley"
         ) from error
+
+
+def tree_values(explainer: Any, rows: Rows) -> Any:
+    """Values (rows, features, outputs) on the scale of the trees."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", message="LightGBM binary classifier", category=UserWarning
+        )
+        return _three_axes(explainer.shap_values(rows, check_additivity=False), rows.shape[1])
+
+
+def tree_base(explainer: Any) -> Any:
+    """What the values are measured from, shape (outputs,)."""
+    return np.atleast_1d(np.asarray(explainer.expected_value, dtype=np.float64))
 
 
 def _three_axes(values: Any, features: int) -> Any:

@@ -30,6 +30,25 @@ from voile.python.table_kinds import (
 
 MISSING: Final = float(np.finfo(np.float64).min)
 """A missing number: it equals itself, which NaN does not, and no measurement is so low."""
+_LOWEST: Final = float(np.nextafter(MISSING, 0.0))
+_HIGHEST: Final = -_LOWEST
+
+
+def as_finite(numbers: FeatureValues) -> FeatureValues:
+    """Numbers that can be compared and put into a list; `as_measured` is the inverse."""
+    if np.isfinite(numbers).all():
+        return numbers
+    return np.nan_to_num(numbers, nan=MISSING, posinf=_HIGHEST, neginf=_LOWEST)
+
+
+def as_measured(codes: FeatureValues) -> FeatureValues:
+    """NaN where nothing stands, and infinities; the same array if there are none."""
+    extreme = np.abs(codes) >= _HIGHEST
+    if not extreme.any():
+        return codes
+    numbers = np.where(codes == MISSING, np.nan, codes)
+    numbers[codes == _LOWEST], numbers[codes == _HIGHEST] = -np.inf, np.inf
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -46,16 +65,13 @@ class NumberColumn:
 
     def encode(self, cells: NDArray[Any], what: str) -> FeatureValues:
         """NaN becomes `MISSING`."""
-        numbers = self.numbers(cells, what)
-        return np.where(np.isnan(numbers), MISSING, numbers)
+        return as_finite(self.numbers(cells, what))
 
     def decode(self, codes: FeatureValues, kind: TableKind) -> NDArray[Any]:  # noqa: ARG002
         """A column with missing values cannot be of whole numbers."""
-        absent = codes == MISSING
-        if absent.any():
-            numbers = np.where(absent, np.nan, codes)
-            return numbers.astype(self.dtype) if self.dtype.kind == "f" else numbers
-        return codes.astype(self.dtype)
+        numbers = as_measured(codes)
+        whole = self.dtype.kind != "f"
+        return numbers if whole and numbers is not codes else numbers.astype(self.dtype)
 
     def numbers(self, cells: NDArray[Any], what: str) -> FeatureValues:
         """For plots; NaN where nothing stands."""
@@ -94,7 +110,7 @@ class CellColumn:
     cells: list[Any]
     places: dict[Any, int]
     allowed: frozenset[Any] | None = None
-    _built: dict[Any, tuple[int, Any]] = field(default_factory=dict, repr=False)
+    _built: dict[TableKind, tuple[int, Any]] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=Lock, repr=False)
 
     @classmethod
@@ -148,10 +164,10 @@ class CellColumn:
         return place
 
     def _in_kind(self, kind: TableKind) -> Any:
-        count, built = self._built.get(id(kind), (0, None))
+        count, built = self._built.get(kind, (-1, None))
         if count != len(self.cells):
             count, built = len(self.cells), kind.cells(self.name, self.cells)
-            self._built[id(kind)] = count, built
+            self._built[kind] = count, built
         return built
 
 
@@ -159,7 +175,9 @@ def _key(cell: Any) -> Any:
     """One for equal cells: 1 and 1.0 are equal, 1 and True are not, though Python says so."""
     if is_missing(cell):
         return None
-    if isinstance(cell, np.datetime64 | np.timedelta64):  # equal times of two units hash differently
+    if isinstance(
+        cell, np.datetime64 | np.timedelta64
+    ):  # equal times of two units hash differently
         whole = cell.astype(f"{cell.dtype.kind}8[us]")
         return cell.dtype.kind, int(whole.astype(np.int64)), int((cell - whole).astype(np.int64))
     try:
@@ -298,8 +316,10 @@ class TableCodec:
     def _matrix(self, rows: Rows) -> NDArray[Any]:
         """One array, in one step; whole numbers are for tables with columns of their own types."""
         dtype = getattr(self.kind, "dtype", None)
-        matrix = np.where(rows == MISSING, np.nan, rows)
-        return matrix.astype(dtype, copy=False) if dtype is not None and dtype.kind == "f" else matrix
+        matrix = as_measured(rows)
+        return (
+            matrix.astype(dtype, copy=False) if dtype is not None and dtype.kind == "f" else matrix
+        )
 
 
 def _column(name: str, cells: NDArray[Any], kind: TableKind) -> Column:

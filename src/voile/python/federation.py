@@ -18,7 +18,7 @@ from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import Federate, NewFederation, WriteReport
 from voile.core.errors import InvalidInput
-from voile.python.progress import ProgressBars
+from voile.python.round_bars import ProgressBars
 from voile.python.saying import say
 from voile.records.vault import POLICY
 

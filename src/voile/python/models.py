@@ -204,7 +204,7 @@ def _with_outputs(
     output_names: Sequence[str] | None,
 ) -> ReadModel:
     answers = source.answers
-    if answers.labels is None and _are_probabilities(example) and not source.asked == "predict":
+    if answers.labels is None and _are_probabilities(example) and source.asked != "predict":
         labels = tuple(f"class {place}" for place in range(example.shape[1]))
         answers = replace(answers, scale=Scale.PROBABILITY, labels=labels)
     names = _output_names(answers, example.shape[1], output, output_names)

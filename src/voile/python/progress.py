@@ -1,72 +1,113 @@
-"""How far a long call is, in a terminal or a notebook; nothing is shown of a short one."""
+"""How long a call takes, said before it starts, and how far it is, in terminals and notebooks."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from voile.federation import Progress, ProgressEvent
+from voile.core.errors import InvalidInput
 
-QUIET: Final = 2.0
-"""Seconds after which something is shown."""
+Progress: TypeAlias = bool | Callable[[int, int], None] | None
+"""None: a bar if it takes longer than two seconds. True: always. False: never, and nothing is said.
+A function is told how much is done, of how much."""
+
+LONG: Final = 2.0
+"""Seconds."""
+_MINUTE: Final = 60.0
 
 
-@dataclass
-class ProgressBars:
-    """One bar for each stage, from the third second on.
+def check_progress(given: Any) -> Progress:
+    """As it was given, if it is one."""
+    if given is None or isinstance(given, bool) or callable(given):
+        return given  # type: ignore[no-any-return]
+    raise InvalidInput(
+        f"progress: expected True, False, None or a function (done, total), found {given!r}"
+    )
+
+
+def say(text: str, progress: Progress) -> None:
+    """A line beside the results, unless nobody wants any."""
+    if progress is not False:
+        sys.stderr.write(f"voile: {text}\n")
+        sys.stderr.flush()
+
+
+def in_words(seconds: float) -> str:
+    """Roughly.
+
+    >>> in_words(40.2), in_words(150), in_words(9_000)
+    ('40 s', '3 min', '2.5 h')
+    """
+    if seconds < 1.5 * _MINUTE:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * _MINUTE else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def shown(
+    title: str, total: int, seconds: float, progress: Progress
+) -> Iterator[Callable[[int], None]]:
+    """Inside, call what is given with how much was done just now.
 
     Args:
-        clock: in seconds.
+        title: what is being done.
+        total: how much there is to do.
+        seconds: how long it will take, about.
+        progress: see `Progress`.
     """
-
-    clock: Callable[[], float] = time.monotonic
-    _bars: Any = None
-    _tasks: dict[str, Any] = field(default_factory=dict)
-    _began: float = 0.0
-
-    def __enter__(self) -> Self:
-        self._began = self.clock()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-
-    def show(self, what: str, done: int, total: int) -> None:
-        """So many steps of this are done."""
-        if self.clock() - self._began < QUIET:
-            return
-        if self._bars is None:
-            self._bars = _bars()
-            self._bars.start()
-        if what not in self._tasks:
-            self._tasks[what] = self._bars.add_task(what, total=total)
-        self._bars.update(self._tasks[what], completed=done)
-
-    def rounds(self, _delta: float) -> Progress:
-        """Told of every answer and of every round of a federation."""
-
-        def seen(event: ProgressEvent) -> None:
-            self.show(event.stage, event.round - (not event.done), event.rounds)
-
-        return seen
-
-    def steps(self, done: int, total: int) -> None:
-        """Told of the steps of a long computation."""
-        self.show("steps", done, total)
+    if callable(progress):
+        yield _counted(total, progress)
+        return
+    if progress is False or (progress is None and seconds < LONG):
+        yield lambda _done: None
+        return
+    say(f"{title}, about {in_words(seconds)}", progress)
+    with _bar(title, total) as advance:
+        yield advance
 
 
-def _bars() -> Any:
+def _counted(total: int, progress: Callable[[int, int], None]) -> Callable[[int], None]:
+    done = 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done = min(done + more, total)
+        progress(done, total)
+
+    return tell
+
+
+@contextmanager
+def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of rich; nothing where nobody watches, as in a log file."""
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    return Progress(console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    columns = (TextColumn(title), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+    watched = console.is_terminal or console.is_jupyter
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not watched)
+    with bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.advance(task, done)
+        bar.update(task, completed=total)
+
+
+def seconds_per_row(ask: Callable[[int], None], most: int) -> float:
+    """How long a model takes for a row, in as large a batch as a twentieth of a second allows.
+
+    Args:
+        ask: asks it for so many rows.
+        most: rows in a batch.
+    """
+    count = 1
+    while True:
+        start = time.perf_counter()
+        ask(count)
+        taken = time.perf_counter() - start
+        if taken > 0.05 or count >= most:
+            return taken / count
+        count = min(most, count * (32 if taken < 0.005 else 4))

@@ -83,7 +83,7 @@ class PandasTables:
         pandas = optional("pandas", extra="explain")
         array = _object_array(cells)
         dtype = self.dtypes.get(column)
-        if dtype is None or dtype == object:
+        if dtype is None or _is_object(dtype):
             nothing = self.missing.get(column, np.nan)
             plain = _object_array([nothing if is_missing(cell) else cell for cell in cells])
             return pandas.Series(plain).array if dtype is None else plain
@@ -222,10 +222,14 @@ def missing_forms(example: Any, columns: ColumnArrays) -> dict[str, Any]:
     """By column of objects of a DataFrame, what stands for nothing: None or NaN."""
     found: dict[str, Any] = {}
     for place, (name, cells) in enumerate(columns.items()):
-        if cells.dtype.kind == "O" and example.dtypes.iloc[place] == object:
+        if cells.dtype.kind == "O" and _is_object(example.dtypes.iloc[place]):
             own = example.iloc[:, place]
             found[name] = next((cell for cell in own[own.isna()]), np.nan)
     return found
+
+
+def _is_object(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
 def _object_array(cells: Sequence[Any]) -> NDArray[Any]:

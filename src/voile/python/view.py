@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
-from voile.core.explanation import NO_GUARANTEE, Explanation
+from voile.core.explanation import Explanation
 from voile.core.optional import optional
 from voile.core.rendering import render_html
 from voile.python.view_state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState
+from voile.python.view_text import describe_state, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,17 +71,17 @@ class ExplanationView:
         method: str = "",
         output: str | None = None,
     ) -> None:
+        shown = _shown_rows(display, explanation)
         state = ViewState(
             explanation,
             frozenset({OUTPUT} if explanation.shape[2] == 1 else ()),
-            _shown_rows(display, explanation),
-            getattr(display, "index", None) if hasattr(display, "iloc") else None,
+            _labels(display, explanation) if shown is not None else np.arange(len(explanation)),
+            shown,
             released,
             receipt,
             method,
         )
-        chosen = state if output is None else replace(state.chosen((..., output)), steps=())
-        object.__setattr__(self, "_state", chosen)
+        object.__setattr__(self, "_state", state if output is None else state.of_output(output))
 
     @classmethod
     def _from_state(cls, state: ViewState) -> Self:
@@ -126,8 +127,8 @@ class ExplanationView:
 
     @property
     def display_data(self) -> Any:
-        """The rows as people wrote them; None if that is what `data` holds."""
-        return self._state.seen(self._state.display, (ROW, FEATURE))
+        """The rows as people wrote them, dates as words; None if `data` says the same."""
+        return self._state.seen(self._state.display_data, (ROW, FEATURE))
 
     @property
     def feature_names(self) -> str | list[str]:
@@ -197,6 +198,11 @@ class ExplanationView:
         return self._state.core.notes
 
     @property
+    def categories(self) -> frozenset[str]:
+        """Features whose values are words: none is high or low."""
+        return self._state.categories
+
+    @property
     def method(self) -> str:
         """How the values were computed."""
         return self._state.method
@@ -264,7 +270,7 @@ class ExplanationView:
 
     @property
     def argsort(self) -> NDArray[np.intp]:
-        """Positions from the smallest value to the largest: `why[:, why.abs.mean(0).argsort[-1]]`."""
+        """Positions from the smallest to the largest: `why[:, why.abs.mean(0).argsort[-1]]`."""
         return np.argsort(self.values)
 
     def sample(self, max_samples: int, replace: bool = False, random_state: int = 0) -> Self:
@@ -296,10 +302,17 @@ class ExplanationView:
         )
 
     def to_frame(self, *, long: bool = False) -> Any:
-        """As a pandas table: a row for each row and a column for each feature."""
-        from voile.python.view_tables import long_frame, wide_frame
+        """As a pandas table, with the guarantee in `.attrs`.
 
-        return long_frame(self._state) if long else wide_frame(self._state)
+        Many rows: a row for each and a column for each feature, with the index of the table that
+        was explained. One row (`why[0]`): a row for each feature, with its value.
+
+        Args:
+            long: one contribution in each row, as plotting libraries want it.
+        """
+        from voile.python.view_tables import frame_of, long_frame
+
+        return long_frame(self._state) if long else frame_of(self._state)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -308,8 +321,14 @@ class ExplanationView:
         return plain(self._state)
 
     def save(self, path: str | Path) -> Path:
-        """Write the file that `voile.verify` and the command line open."""
-        return self._state.core.save(path)
+        """Write the file that `voile.verify` and the command line open.
+
+        What was released is written as it is on record, with all outputs. A part of it is written
+        as that part.
+        """
+        state = self._state
+        released = state.released if state.whole else None
+        return (state.core if released is None else released.explanation).save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -326,21 +345,26 @@ class ExplanationView:
         most: int | None = None,
         schema: Schema | None = None,
     ) -> Description:
-        """What it says, as data for every view."""
-        state = self._state
-        if state.released is not None:
-            shown = replace(state.released, explanation=state.core)
-            return shown.describe(row, output=output, most=most, schema=schema)
-        return state.core.describe(row, output=output, most=most, schema=schema)
+        """What it says, as data for every view: one row, or mean sizes over all rows."""
+        return describe_state(self._state, row, output, most, schema)
 
     def plot(self, kind: str | None = None, **options: Any) -> Figure:
-        """A figure."""
+        """A figure: by default a waterfall for one row, bars for several rows or outputs.
+
+        It shows itself in a notebook; elsewhere use `.savefig(path)`. The guarantee stands below.
+
+        Args:
+            kind: `bar`, `beeswarm`, `waterfall` or `whiskers`, which voile draws, or `decision`,
+                `force`, `heatmap`, `scatter` or `violin`, which shap draws.
+            options: of the function in `voile.plots` or `shap.plots`.
+        """
         from voile.python.view_plots import draw
 
         return draw(self, kind, options)
 
     def __repr__(self) -> str:
-        return repr(self._state.core)
+        """The guarantee first, then the largest contributions."""
+        return written(self._state)
 
     def _repr_html_(self) -> str:
         return render_html(self)
@@ -357,6 +381,10 @@ def _stand_in(shaps: type | None) -> type:
     return type(bases[-1])("Explanation", bases, {"__module__": "voile"})
 
 
+def _labels(display: Any, explanation: Explanation) -> Any:
+    return display.index if hasattr(display, "iloc") else np.arange(len(explanation))
+
+
 def _shown_rows(display: Any, explanation: Explanation) -> NDArray[Any] | None:
     """Rows as people wrote them; never beside an explanation whose rows are protected."""
     hidden = explanation.data is None and bool(explanation.guarantees)
@@ -365,7 +393,7 @@ def _shown_rows(display: Any, explanation: Explanation) -> NDArray[Any] | None:
     rows = np.array(display, dtype=object)
     if rows.shape != explanation.shape[:2]:
         raise InvalidInput(
-            f"display must have shape (rows, features) = {explanation.shape[:2]}, found {rows.shape}"
+            f"display must have shape {explanation.shape[:2]}, as the rows have, found {rows.shape}"
         )
     rows.flags.writeable = False
     return rows

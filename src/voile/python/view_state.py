@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import positions
 from voile.core.row_note import KnownNote, Note
+from voile.python.cells import cell_text
 
 if TYPE_CHECKING:
     from voile.app.explain import ReleasedExplanation
@@ -51,16 +53,16 @@ class ViewState:
     Args:
         core: always (rows, features, outputs).
         dropped: axes with one entry that a reader does not see.
+        index: labels of the rows: those of a pandas table, else their numbers.
         display: the rows as people wrote them, shape (rows, features).
-        index: labels of the rows, as pandas has them.
         steps: what was done so far.
         whole: whether it still is the explanation that was released, uncut.
     """
 
     core: Explanation
-    dropped: frozenset[int] = frozenset()
+    dropped: frozenset[int]
+    index: Any
     display: NDArray[Any] | None = None
-    index: Any = None
     released: ReleasedExplanation | None = None
     receipt: Callable[[], Any] | None = None
     method: str = ""
@@ -89,6 +91,24 @@ class ViewState:
         names = self.core.feature_names if axis == FEATURE else self.core.output_names
         return names[0] if axis in self.dropped else list(names)
 
+    @property
+    def categories(self) -> frozenset[str]:
+        """Features whose values are words."""
+        if self.display is None:
+            return frozenset()
+        named = zip(self.core.feature_names, self.display.T, strict=True)
+        return frozenset(name for name, cells in named if any(isinstance(c, str) for c in cells))
+
+    @cached_property
+    def display_data(self) -> NDArray[Any] | None:
+        """Rows in numbers and words alone: shap draws no dates, and no None."""
+        if self.display is None:
+            return None
+        cells = [_drawable(cell) for cell in self.display.flat]
+        rows = np.fromiter(cells, dtype=object, count=len(cells)).reshape(self.display.shape)
+        rows.flags.writeable = False
+        return rows
+
     # --- parts ------------------------------------------------------------------------------------
 
     def chosen(self, item: Any) -> Self:
@@ -102,15 +122,22 @@ class ViewState:
                 if axis == ROW and isinstance(each, str):
                     raise InvalidInput(f"rows have no names; a feature is chosen by [:, {each!r}]")
         rows, features = (self._places(axis, selections[axis]) for axis in (ROW, FEATURE))
+        core = self.core[tuple(selections)]
+        if len(set(features)) < self.core.shape[FEATURE]:
+            core = core.with_notes(_noted(core.notes, KnownNote.NOT_ADDITIVE))
         return replace(
             self,
-            core=self.core[tuple(selections)],
+            core=core,
             dropped=frozenset(dropped),
             display=None if self.display is None else self.display[np.ix_(rows, features)],
-            index=None if self.index is None else self.index[rows],
+            index=self.index[rows],
             steps=(*self.steps, Step("__getitem__", self.shape, (item,))),
             whole=False,
         )
+
+    def of_output(self, name: str) -> Self:
+        """One output, as if the model had no other; what was released stays what it is."""
+        return replace(self.chosen((..., name)), steps=(), whole=True)
 
     def _expanded(self, item: Any) -> list[Any]:
         """One selection for each axis that is seen; `...` stands for all between."""
@@ -168,7 +195,7 @@ class ViewState:
             core=core,
             dropped=self.dropped | {place},
             display=self.display if place == OUTPUT else None,
-            index=None if place == ROW else self.index,
+            index=self.index[:1] if place == ROW else self.index,
             steps=self._then(name, collapsed=place == ROW, axis=axis),
             whole=False,
         )
@@ -191,12 +218,9 @@ class ViewState:
         data = self.core.data
         if data is None or axis == OUTPUT:
             return data
-        if axis == FEATURE or data.dtype.kind == "U" or self._has_texts():
-            return None  # there is no mean of texts, and features have different units
+        if axis == FEATURE or data.dtype.kind == "U" or self.categories:
+            return None  # there is no mean of words, and features have different units
         return reduce(data[:, :, np.newaxis])[:, :, 0]
-
-    def _has_texts(self) -> bool:
-        return self.display is not None and any(isinstance(each, str) for each in self.display.flat)
 
     def _reduced_notes(self, name: str, axis: int) -> tuple[Note, ...]:
         """Notes about single rows are about nothing once the rows became one."""
@@ -209,6 +233,10 @@ class ViewState:
             return _noted(kept, KnownNote.ABSOLUTE)
         additive = name in _ADDITIVE and axis != OUTPUT
         return notes if additive else _noted(notes, KnownNote.NOT_ADDITIVE)
+
+
+def _drawable(cell: Any) -> Any:
+    return cell if isinstance(cell, str | int | float | np.number | np.bool_) else cell_text(cell)
 
 
 def _noted(notes: tuple[Note, ...], note: KnownNote) -> tuple[Note, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from voile.core.description import Describable
 from voile.core.explanation import Explanation
@@ -42,11 +42,19 @@ def released_html(explained: ReleasedExplanation) -> str:
     return _notebook(explained, len(explained.explanation), explained.payment)
 
 
-def view_html(view: Describable) -> str:
+class PythonExplanation(Describable, Protocol):
+    """What explainers return in Python."""
+
+    @property
+    def released(self) -> ReleasedExplanation | None: ...
+
+
+def view_html(view: PythonExplanation) -> str:
     """For notebooks: alarms and promises first, then one picture, of one row or of all together."""
     whole = view.describe(most=_MOST_FEATURES)
+    payment = "" if view.released is None else view.released.payment
     return render(
-        "notebook.html", alarms=whole.alarms, whole=whole, rows=[whole], more=0, payment=""
+        "notebook.html", alarms=whole.alarms, whole=whole, rows=[whole], more=0, payment=payment
     )
 
 

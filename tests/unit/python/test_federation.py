@@ -17,7 +17,7 @@ from voile.core.schema import Schema
 from voile.federation.progress import ProgressEvent
 from voile.python import federation
 from voile.python.federation import FinishedFederation
-from voile.python.progress import ProgressBars
+from voile.python.round_bars import ProgressBars
 from voile.records.audit_log import verify_receipt
 from voile.records.checkpoints import read_policy
 from voile.records.vault import Place, open_vault_at

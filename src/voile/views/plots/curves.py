@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import NO_GUARANTEE
-from voile.core.optional import optional
 from voile.core.schema import Categories, Feature
+from voile.views.plots.figures import empty_figure
 from voile.views.plots.style import INK, PALETTE, QUIET, outputs_legend, write_below
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ def curves(model: AdditiveModel, *, most: int = 12) -> Figure:
         raise InvalidInput("this model uses no feature, so there is no curve to draw")
     shown = sorted(found, key=lambda each: -each.importance)[: max(most, 1)]
     across, down = min(_ACROSS, len(shown)), ceil(len(shown) / _ACROSS)
-    module = optional("matplotlib.figure", extra="explain")
-    figure: Figure = module.Figure(figsize=(3.3 * across + 0.6, 2.6 * down + 1.2))
+    figure = empty_figure(3.3 * across + 0.6, 2.6 * down + 1.2, layout=None)
     figure.set_layout_engine("constrained", h_pad=0.02)
     grid, reach = figure.add_gridspec(down, across), _reach(shown)
     drawn = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from voile.core.errors import InvalidInput
-from voile.core.optional import optional
+from voile.views.plots.figures import empty_figure
 from voile.views.plots.style import INK, LOWERS, PALETTE, QUIET, RAISES, new_figure
 
 if TYPE_CHECKING:
@@ -151,8 +151,7 @@ def trust(parties: Mapping[str, Scores], *, measure: str, odd: Sequence[str] = (
     shown = {name: rows for name, rows in parties.items() if rows}
     if not shown:
         raise InvalidInput("a picture of trust needs at least one party with one round")
-    module = optional("matplotlib.figure", extra="explain")
-    figure: Figure = module.Figure(figsize=(7.5, 6.0), layout="constrained")
+    figure = empty_figure(7.5, 6.0)
     named = sorted(shown, key=lambda name: shown[name][-1]["trust"])[:NAMED]
     (first, second), (third, fourth) = figure.subplots(2, 2)
     _lines(first, shown, named, odd, "trust")
