@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,8 +98,8 @@ class ExplanationView:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._state,)
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """`isinstance` accepts it as a `voile.Explanation` and, once shap is there, as shap's."""
         return _stand_in(getattr(sys.modules.get("shap"), "Explanation", None))
 
@@ -282,7 +282,7 @@ class ExplanationView:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        mine, theirs = self._state, cast("ExplanationView", other)._state
+        mine, theirs = self._state, other._state
         return mine.core == theirs.core and mine.dropped == theirs.dropped
 
     __hash__ = None  # type: ignore[assignment]

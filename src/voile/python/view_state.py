@@ -173,22 +173,18 @@ class ViewState:
         not known.
         """
         place = self._axis(axis)
-        additive = name in _ADDITIVE
-        errors = {
-            kind: reduce(array) if additive and place != OUTPUT else None
-            for kind in ("standard_errors", "half_widths")
-            if (array := getattr(self.core, kind)) is not None
-        }
+        known = name in _ADDITIVE and place != OUTPUT
         said = (_COMBINED.format(name=name, axis=AXES[place]),)
-        names = {FEATURE: {"feature_names": said}, OUTPUT: {"output_names": said}}
         core = replace(
             self.core,
             values=reduce(self.core.values),
             base_values=self._reduced_base(place, reduce),
             data=self._reduced_data(place, reduce),
+            feature_names=said if place == FEATURE else self.core.feature_names,
+            output_names=said if place == OUTPUT else self.core.output_names,
+            standard_errors=_reduced(self.core.standard_errors, reduce) if known else None,
+            half_widths=_reduced(self.core.half_widths, reduce) if known else None,
             notes=self._reduced_notes(name, place),
-            **names.get(place, {}),
-            **errors,
         )
         return replace(
             self,
@@ -233,6 +229,10 @@ class ViewState:
             return _noted(kept, KnownNote.ABSOLUTE)
         additive = name in _ADDITIVE and axis != OUTPUT
         return notes if additive else _noted(notes, KnownNote.NOT_ADDITIVE)
+
+
+def _reduced(errors: NDArray[Any] | None, reduce: Reduce) -> NDArray[Any] | None:
+    return None if errors is None else reduce(errors)
 
 
 def _drawable(cell: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from voile.core.row_note import note_to_plain
 from voile.python.cells import is_missing
 from voile.python.view_state import FEATURE, OUTPUT, ROW, ViewState
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+DataFrame: TypeAlias = Any
+"""Of pandas, which is loaded where one is made."""
 
 
 def frame_of(state: ViewState) -> DataFrame:
@@ -49,8 +49,7 @@ def _of_rows(state: ViewState) -> DataFrame:
         columns = pandas.MultiIndex.from_product(
             [core.output_names, core.feature_names], names=["output", "feature"]
         )
-    frame: DataFrame = pandas.DataFrame(cells, index=state.index, columns=columns)
-    return frame
+    return pandas.DataFrame(cells, index=state.index, columns=columns)
 
 
 def _of_one_row(state: ViewState) -> DataFrame:
@@ -65,9 +64,8 @@ def _of_one_row(state: ViewState) -> DataFrame:
             prefix = "" if single else f"{name} "
             columns[f"{prefix}low"] = core.values[0, :, place] - core.reach[0, :, place]
             columns[f"{prefix}high"] = core.values[0, :, place] + core.reach[0, :, place]
-    names = optional("pandas", extra="explain").Index(core.feature_names, name="feature")
-    frame: DataFrame = optional("pandas", extra="explain").DataFrame(columns, index=names)
-    return frame
+    pandas = optional("pandas", extra="explain")
+    return pandas.DataFrame(columns, index=pandas.Index(core.feature_names, name="feature"))
 
 
 def _labelled(frame: DataFrame, state: ViewState) -> DataFrame:

@@ -55,7 +55,7 @@ def waterfall(
             "these attributions lead to no prediction that may be shown (means of sizes, names, or "
             "a protected row); draw them with `bar`"
         )
-    figure, axes = new_figure(7.5, 1.9 + 0.36 * len(steps))
+    figure, axes = new_figure(7.5, 2.1 + 0.36 * len(steps))
     ends = list(accumulate((each.amount for each in steps), initial=prediction.base))
     _draw_steps(axes, steps, ends[1:])
     _write_amounts(axes, steps)
@@ -69,7 +69,7 @@ def waterfall(
     noisy = f"{said} ± {prediction.noise:.2g}" if prediction.noise else said
     axes.set_title(noisy, fontsize=10, color=INK, loc="left")
     axes.set_xlabel(axis_text(described, drawn.title), color=INK, parse_math=False)
-    directions_legend(axes)
+    directions_legend(figure)
     write_promise(figure, described)
     return figure
 
