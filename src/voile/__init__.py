@@ -9,6 +9,7 @@ A tour, by what you want to do:
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
 - train one model across parties, in this process for a trial: `federate`
+- say what may be spent on a version of the data, and keep count: `Budget`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.budget import Budget
     from voile.python.explainer import Explainer
     from voile.python.federation import federate
     from voile.python.view import ExplanationView
 
 __all__ = [
     "Adversary",
+    "Budget",
     "Explainer",
     "Explanation",
     "ExplanationSpec",
@@ -59,6 +62,7 @@ __all__ = [
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
+    "Budget": "voile.python.budget",
     "Explainer": "voile.python.explainer",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
@@ -77,6 +81,7 @@ _HOME = {
 
 for _kind, _view in {
     "budget page": "voile.views.pages:budget_html",
+    "budget": "voile.views.pages:budget_status_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
     "explanation in Python": "voile.views.pages:view_html",
