@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from voile.python.explainer import Explainer
     from voile.python.federation import federate
     from voile.python.view import ExplanationView
+    from voile.python.estimators import PrivateClassifier, PrivateRegressor
 
 __all__ = [
     "Adversary",
@@ -48,6 +49,8 @@ __all__ = [
     "ExplanationSpec",
     "ExplanationView",
     "Guarantee",
+    "PrivateClassifier",
+    "PrivateRegressor",
     "Protected",
     "ProtectedUnit",
     "Relation",
@@ -68,6 +71,8 @@ _HOME = {
     "ExplanationSpec": "voile.app.explain",
     "ExplanationView": "voile.python.view",
     "Guarantee": "voile.core.guarantee",
+    "PrivateClassifier": "voile.python.estimators",
+    "PrivateRegressor": "voile.python.estimators",
     "Protected": "voile.core.guarantee",
     "ProtectedUnit": "voile.core.guarantee",
     "Relation": "voile.core.guarantee",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from voile.app.artefact import Files
 from voile.app.explain.rows import read_records
 from voile.app.federate.expectation import FederationPreview
 from voile.app.federate.tables import labelled_schema, open_tables, reference_rows
+from voile.app.model_files import Files
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit
