@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
     from voile.python.budget import Budget
+    from voile.python.estimators import PrivateClassifier, PrivateRegressor
     from voile.python.explainer import Explainer
     from voile.python.federation import federate
     from voile.python.view import ExplanationView
-    from voile.python.estimators import PrivateClassifier, PrivateRegressor
 
 __all__ = [
     "Adversary",

@@ -55,7 +55,7 @@ def prepared() -> dict[str, Any]:
         "X_test": X[500:520],
         "X_new": X[520:521],
         "X_public": X[600:700],
-        "X_private": X[1_000:3_000],
+        "X_private": X[1_000:2_000],
         "df1": people(2_000, 1),
         "df2": people(1_500, 2),
         "labelled_schema": labelled,

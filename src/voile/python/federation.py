@@ -276,7 +276,7 @@ class FinishedFederation:
         from voile.attribution.choosing import is_exact
 
         if self._opened.additive is not None:
-            return "closed formula"
+            return "closed form"
         return "exact" if is_exact(len(self._opened.schema.features)) else "sampled"
 
     def report(self, path: str | PathLike[str] = "report.html", *, overwrite: bool = False) -> Path:
