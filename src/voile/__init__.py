@@ -10,6 +10,8 @@ A tour, by what you want to do:
 - describe your columns in public, before anybody looks at the data: `Schema`
 - train one model across parties, in this process for a trial: `federate`
 - say what may be spent on a version of the data, and keep count: `Budget`
+- find out which features matter in a protected population: `importance`
+- check that an explanation is the one that was paid for and recorded: `verify`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from voile.python.estimators import PrivateClassifier, PrivateRegressor
     from voile.python.explainer import Explainer
     from voile.python.federation import federate
+    from voile.python.importance import importance
+    from voile.python.verify import verify
     from voile.python.view import ExplanationView
 
 __all__ = [
@@ -58,9 +62,11 @@ __all__ = [
     "VoileError",
     "__version__",
     "federate",
+    "importance",
     "open_workspace",
     "plots",
     "start_workspace",
+    "verify",
 ]
 
 _HOME = {
@@ -79,8 +85,10 @@ _HOME = {
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
     "federate": "voile.python.federation",
+    "importance": "voile.python.importance",
     "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
+    "verify": "voile.python.verify",
 }
 
 

@@ -21,7 +21,7 @@ from voile.attribution import (
     PermutationShapley,
     Speed,
 )
-from voile.attribution.trees import tree_base, tree_values
+from voile.attribution.trees import TreeReader
 from voile.core.explanation import Explanation
 from voile.core.row_note import Note
 from voile.core.schema import Rows
@@ -42,7 +42,7 @@ def silent(_done: int) -> None:
 
 BATCH_ROWS: Final = 1 << 14
 """For models in Python: a call of a pipeline costs as much as hundreds of rows."""
-_PART: Final = 32
+_PART: Final = 256
 """Rows between two reports of methods that are told rows."""
 
 
@@ -117,11 +117,11 @@ class TreeEngine:
 
     Args:
         parts: what is explained.
-        explainer: of the last step, from `voile.attribution.trees.tree_explainer`.
+        reader: of the trees of the last step.
     """
 
     parts: SplitPipeline
-    explainer: Any
+    reader: TreeReader
 
     def work(self, rows: Rows) -> int:
         return len(rows)
@@ -129,9 +129,9 @@ class TreeEngine:
     def explain(self, rows: Rows, tell: Tell) -> Attribution:
         inside, parts = as_measured(self.parts.transform(rows)), []
         for start in range(0, len(rows), _PART):
-            parts.append(tree_values(self.explainer, inside[start : start + _PART]))
+            parts.append(self.reader.values(inside[start : start + _PART]))
             tell(len(parts[-1]))
-        values, base = self.chosen(np.concatenate(parts), tree_base(self.explainer))
+        values, base = self.chosen(np.concatenate(parts), self.reader.base)
         return Attribution(summed(values, self.parts), base)
 
     def chosen(

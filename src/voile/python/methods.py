@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from voile.attribution import ExactShapley, KernelShapley, PermutationShapley
-from voile.attribution.trees import tree_explainer
+from voile.attribution.trees import read_trees
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.schema import Rows
@@ -233,13 +233,13 @@ def _tree_engine(
     check_tree(parts)
     title = type(parts.final).__name__
     try:
-        explainer = tree_explainer(parts.final, background)
+        reader = read_trees(parts.final, background)
     except MissingDependency:
         raise NotOffered("trees are read by shap: pip install 'voile[explain]'") from None
     except InvalidInput as error:
         raise NotOffered(str(error)) from None
     for fitting in _scales(scale, parts):
-        engine = TreeEngine(fitting, explainer)
+        engine = TreeEngine(fitting, reader)
         if _adds_up(engine, checked):
             return engine
     wanted = "" if scale is None else f" in {scale.value}"

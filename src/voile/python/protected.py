@@ -15,28 +15,38 @@ from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain, ExplanationSpec
 from voile.app.commands.fields import InMemory
 from voile.app.explain_rows import ExplainResult, PreviewResult
-from voile.attribution import Speed, is_exact, progress_line
+from voile.attribution import Speed, progress_line
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit, RowPart
+from voile.core.guarantee import RowPart
 from voile.core.schema import Schema
 from voile.core.schema.cells import RawColumn
-from voile.datasets.frames import columns_of
+from voile.datasets.frames import columns_of, is_frame
 from voile.python.budget import Budget
 from voile.python.prices import OFFERED, CallPrice, PriceList, UnstatedPrice
 from voile.python.protected_model import model_over_schema
+from voile.python.protected_rows import protected_columns
+from voile.python.protected_terms import (
+    PARTS,
+    check_background,
+    check_figures,
+    check_origin,
+    check_range,
+    check_unit,
+    given_schema,
+    needed_budget,
+    same_rows,
+    thinned,
+    word_of,
+)
 from voile.python.receipts import ReleaseReceipt
+from voile.python.saying import say
 from voile.python.view import ExplanationView
 from voile.python.words import in_python_words
 
-MOST_ROWS: Final = 1_000
-"""Protected background rows that exact values are computed over without being asked."""
-ALL: Final = "all"
-_PARTS: Final = {part.word: part for part in RowPart if part is not RowPart.OTHER} | {
-    "explained": RowPart.EXPLAINED,
-    "explained row": RowPart.EXPLAINED,
-}
 _RENAMED: Final = {"output": "output_name"}
+_MANY: Final = 200
+"""Protected rows that take a while."""
 
 
 class ProtectedExplainer:
@@ -80,21 +90,22 @@ class ProtectedExplainer:
         model: Any,
         background: Any = None,
         *,
-        protect: str | RowPart,
+        protect: str,
         schema: Schema | str | PathLike[str] | None = None,
         budget: Budget | None = None,
         model_origin: str | None = None,
         **terms: Any,
     ) -> None:
-        self.protect = chosen(_PARTS, str(getattr(protect, "word", protect)), "protect")
+        self.protect = chosen(PARTS, str(protect).partition("-")[0], "protect")
         self._is_named = isinstance(model, str | PathLike)
-        self.budget = _needed_budget(budget, self.protect)
+        self.budget = needed_budget(budget, self.protect)
         self._usual = {key: terms.pop(key, None) for key in ("epsilon", "noise")}
         self._progress = terms.pop("progress", True)
         most = terms.pop("background_rows", None)
         steady = terms.pop("treats_rows_independently", False)
-        self.schema = None if schema is None and self._is_named else _schema(schema)
-        _check_origin(model_origin, self.protect, named=self._is_named)
+        self.schema = None if schema is None and self._is_named else given_schema(schema)
+        check_origin(model_origin, self.protect, named=self._is_named)
+        check_background(background, terms, self.protect)
         stated = {_RENAMED.get(key, key): value for key, value in terms.items()}
         self._given = background
         self._terms: dict[str, Any] = {
@@ -109,7 +120,7 @@ class ProtectedExplainer:
             if self.schema is not None:
                 self._terms["schema"] = InMemory(self.schema, f"schema {self.schema.name!r}")
             ExplanationSpec.read(self._stated({}), "Explainer")
-            self._check_account()
+            check_unit(self.budget, self.protect)
         self._known: dict[Any, dict[Any, Any]] = {}
 
     # --- asking -----------------------------------------------------------------------------------
@@ -139,6 +150,7 @@ class ProtectedExplainer:
             if price is None:
                 raise UnstatedPrice(self._prices(given))
             stated = {"redraw": redraw, "purpose": purpose, "caller": caller}
+            self._say_how_many(given)
             result = handle(self._command(price, given, **stated), self._context(price))
             assert isinstance(result, ExplainResult)
             return self._seen(result, given)
@@ -174,6 +186,7 @@ class ProtectedExplainer:
         """What was stated, as fields of the command; None if nothing was."""
         if epsilon is None and noise is None:
             epsilon, noise = self._usual["epsilon"], self._usual["noise"]
+        check_figures(epsilon=epsilon, noise=noise)
         if epsilon is not None and noise is not None:
             raise InvalidInput(
                 "state epsilon or noise, not both: the price follows from the noise level"
@@ -214,7 +227,17 @@ class ProtectedExplainer:
         return self.budget.context(known=known, speed=self._speed)
 
     def _speed(self) -> Speed:
-        return Speed(progress=progress_line()) if self._progress else Speed()
+        """Of protected rows nobody is told how far it is: how many differ is theirs."""
+        watched = self._progress and not self.protect.is_explained
+        return Speed(progress=progress_line()) if watched else Speed()
+
+    def _say_how_many(self, given: Any) -> None:
+        """Before long work that shows no progress."""
+        if not (self.protect.is_explained and self._progress) or isinstance(given, str):
+            return
+        count = len(next(iter(given.values())))
+        if count >= _MANY:
+            say(f"Explaining {count:,} protected rows, one by one; how far it is is not shown")
 
     def _seen(self, result: ExplainResult, given: Any) -> ExplanationView:
         released, public = result.explained, not self.protect.is_explained
@@ -225,7 +248,7 @@ class ProtectedExplainer:
             display=display,
             released=released,
             receipt=lambda: ReleaseReceipt(service, released),
-            method=f"Shapley values, {self.protect.word} protected",
+            method=f"Shapley values, {word_of(self.protect)} protected",
         )
 
     # --- what people hand in ----------------------------------------------------------------------
@@ -236,130 +259,43 @@ class ProtectedExplainer:
         assert self.schema is not None
         like = None if isinstance(background, str | PathLike) else background
         wrapped = model_over_schema(model, self.schema, like=like, row_wise=steady)
+        check_range(wrapped, self._terms.get("output_range"), self.protect)
         return InMemory(wrapped, type(model).__name__)
 
     def _background(self, background: Any, most: int | str | None) -> Any:
         if background is None or isinstance(background, str | PathLike):
             return None if background is None else str(background)
-        columns = self._columns(background)
-        if self.protect is RowPart.BACKGROUND:
-            columns = _thinned(columns, most, self.schema)
-        return InMemory(columns, "the background")
+        what = "the background"
+        if self.protect is not RowPart.BACKGROUND:
+            return InMemory(self._public(background), what)
+        columns = protected_columns(background, self._names, what=what)
+        return InMemory(thinned(columns, most, self.schema), what)
 
     def _rows(self, rows: Any) -> Any:
         """The rows of a call, by column as they are."""
         if rows is self._given and rows is not None:
-            raise Refused(_same_rows(self.protect))
+            raise Refused(same_rows(self.protect))
         if isinstance(rows, str | PathLike):
             return str(rows)
-        return self._columns(rows)
+        if not self.protect.is_explained:
+            return self._public(rows)
+        more = [each for each in (self._terms.get("id_column"),) if each is not None]
+        return protected_columns(rows, self._names, what="rows", more=more)
 
-    def _columns(self, given: Any) -> dict[str, RawColumn]:
-        names = None if self.schema is None else self.schema.feature_names
-        return columns_of(given) if names is None or _has_names(given) else columns_of(given, names)
+    def _public(self, given: Any) -> dict[str, RawColumn]:
+        """Rows that anybody may see."""
+        return columns_of(given, None if is_frame(given) else self._names)
 
-    def _check_account(self) -> None:
-        """The unit of the budget has to be what is protected."""
-        unit = self.budget.protected.unit
-        one_by_one = self.protect is RowPart.EXPLAINED
-        if one_by_one != (unit is ProtectedUnit.EXPLAINED_ROW) and not (
-            self.protect is RowPart.TRAINING
-        ):
-            wanted = ProtectedUnit.EXPLAINED_ROW if one_by_one else ProtectedUnit.ROW
-            raise Refused(
-                f"protect={self.protect.word!r} needs a budget for the unit {wanted.value!r}, and "
-                f"{self.budget.account!r} is for {unit.value!r}: open another one, "
-                f"Budget(..., unit={wanted.value!r})"
-            )
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        """Of the columns; None where only the artefact knows them."""
+        return None if self.schema is None else self.schema.feature_names
 
     def __repr__(self) -> str:
         return (
-            f"Explainer of {self._terms['model']}, protects {self.protect.word} rows, paid by "
+            f"Explainer of {self._terms['model']}, protects {word_of(self.protect)} rows, paid by "
             f"{self.budget.account!r}"
         )
-
-
-# --- checked before anything is read --------------------------------------------------------------
-
-
-def _needed_budget(budget: Budget | None, protect: RowPart) -> Budget:
-    if isinstance(budget, Budget):
-        return budget
-    if budget is not None:
-        raise InvalidInput(f"budget: expected a voile.Budget, found a {type(budget).__name__}")
-    pays = "it is put on record there" if protect is RowPart.TRAINING else "it pays"
-    raise InvalidInput(
-        f"budget: say which budget; {pays}: "
-        'budget=voile.Budget("clinic 2026", epsilon=3, delta=1e-6)'
-    )
-
-
-def _schema(given: Schema | str | PathLike[str] | None) -> Schema:
-    if isinstance(given, Schema):
-        return given
-    if given is None:
-        raise InvalidInput(
-            "schema: say which values are possible; they are never read from protected rows: "
-            'schema=voile.Schema({"age": (18, 100), "sex": ["f", "m"]})'
-        )
-    if not isinstance(given, str | PathLike):
-        raise InvalidInput(f"schema: expected a voile.Schema, found a {type(given).__name__}")
-    return Schema.load(given)
-
-
-def _check_origin(origin: str | None, protect: RowPart, *, named: bool) -> None:
-    """The promise rests on it, so nobody assumes it; an artefact records its own."""
-    if origin is None and not named:
-        raise InvalidInput(
-            "model_origin: say what the model was trained on, because the promise about "
-            f"{protect.word} rows rests on it: model_origin=\"public\", \"trained-on:LABEL\" with "
-            "the label of that data set, or a JSON file with the guarantees of its training"
-        )
-
-
-def _same_rows(protect: RowPart) -> str:
-    if protect is RowPart.BACKGROUND:
-        return (
-            "these rows are the protected background, and an explanation shows the rows that it "
-            "explains: pass other rows"
-        )
-    return (
-        "these rows are the background already: leave the background out to explain a population "
-        "over itself, or pass other rows"
-    )
-
-
-def _has_names(given: Any) -> bool:
-    from voile.datasets.frames import is_frame
-
-    return is_frame(given)
-
-
-def _thinned(
-    columns: dict[str, RawColumn], most: int | str | None, schema: Schema | None
-) -> dict[str, RawColumn]:
-    """So many protected rows as somebody asked for, drawn at random; refused if nobody said."""
-    count = len(next(iter(columns.values())))
-    if most is None and count > MOST_ROWS:
-        raise InvalidInput(_too_many(count, schema))
-    if most is None or most == ALL or not isinstance(most, str) and most >= count:
-        return columns
-    if isinstance(most, str | bool) or most < 1:
-        raise InvalidInput(f"background_rows: expected a number of rows or {ALL!r}, found {most!r}")
-    kept = np.sort(np.random.default_rng().choice(count, most, replace=False))
-    return {name: column[kept] for name, column in columns.items()}
-
-
-def _too_many(count: int, schema: Schema | None) -> str:
-    players = 0 if schema is None else len(schema.feature_names)
-    work = ""
-    if players and is_exact(players):
-        work = f", up to {count * 2**players:,} model evaluations for each row"
-    return (
-        f"the protected background has {count:,} rows{work}. Say background_rows={MOST_ROWS} to "
-        f'use so many of them, drawn at random, or background_rows="{ALL}": more rows need less '
-        "noise and more time"
-    )
 
 
 def _display(given: Any, names: tuple[str, ...]) -> Any:

@@ -161,7 +161,8 @@ class SchemaTables(InspectedForward):
         domain = self.schema.features[place].domain
         if not isinstance(domain, Categories):
             return None
-        return np.asarray(column.encode(domain.raw(np.arange(len(domain.values))), "schema"))
+        places = np.arange(len(domain.values), dtype=np.float64)
+        return np.asarray(column.encode(domain.raw(places), "schema"))
 
 
 def _over_tables(model: Any, schema: Schema, example: Any) -> WrappedModel:
