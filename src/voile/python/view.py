@@ -52,6 +52,14 @@ class ExplanationView:
     ((2, 2), (2,), [0.2, 0.4])
     >>> why.abs.mean(0).values.round(2).tolist()
     [0.3, 0.2]
+    >>> print(why[0])
+    no privacy guarantee
+    row 0, 2 features, output: output
+    output: base 0.3 → prediction 0.4
+    <BLANKLINE>
+      feature  value  contribution
+      age      71             +0.2
+      bmi      24             -0.1
     """
 
     # shap's force and violin plots look at the name of the type.
@@ -71,6 +79,7 @@ class ExplanationView:
         method: str = "",
         output: str | None = None,
     ) -> None:
+        _check_core(explanation)
         shown = _shown_rows(display, explanation)
         state = ViewState(
             explanation,
@@ -264,7 +273,7 @@ class ExplanationView:
         return self._reduced("percentile", axis, lambda *a, **k: np.percentile(a[0], q, **k))
 
     def _reduced(self, name: str, axis: int, function: Any) -> Self:
-        place = self._state._axis(axis)
+        place = self._state.axis_at(axis)
         reduce: Reduce = lambda array: function(array, axis=place, keepdims=True)  # noqa: E731
         return self._from_state(self._state.reduced(name, axis, reduce))
 
@@ -309,13 +318,28 @@ class ExplanationView:
 
         Args:
             long: one contribution in each row, as plotting libraries want it.
+
+        >>> from voile import Explanation
+        >>> why = ExplanationView(Explanation(values=[[0.2, -0.1]], base_values=0.3,
+        ...                                   feature_names=("age", "bmi"), data=[[71, 24]]))
+        >>> print(why[0].to_frame())
+                 value  contribution
+        feature
+        age       71.0           0.2
+        bmi       24.0          -0.1
         """
         from voile.python.view_tables import frame_of, long_frame
 
         return long_frame(self._state) if long else frame_of(self._state)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Plain values, for JSON: the guarantees first, and nothing that is not there.
+
+        >>> from voile import Explanation
+        >>> core = Explanation(values=[[0.2]], base_values=0.3, feature_names=("age",))
+        >>> ExplanationView(core)[0].to_dict()["values"]
+        [0.2]
+        """
         from voile.python.view_tables import plain
 
         return plain(self._state)
@@ -357,6 +381,12 @@ class ExplanationView:
             kind: `bar`, `beeswarm`, `waterfall` or `whiskers`, which voile draws, or `decision`,
                 `force`, `heatmap`, `scatter` or `violin`, which shap draws.
             options: of the function in `voile.plots` or `shap.plots`.
+
+        >>> from voile import Explanation
+        >>> why = ExplanationView(Explanation(values=[[0.2, -0.1]], base_values=0.3,
+        ...                                   feature_names=("age", "bmi")))
+        >>> why[0].plot().get_supxlabel()
+        'no privacy guarantee'
         """
         from voile.python.view_plots import draw
 
@@ -379,6 +409,14 @@ def _stand_in(shaps: type | None) -> type:
     """A class below `voile.Explanation` and shap's, which nothing is ever made of."""
     bases = (Explanation,) if shaps is None else (Explanation, shaps)
     return type(bases[-1])("Explanation", bases, {"__module__": "voile"})
+
+
+def _check_core(explanation: object) -> None:
+    if not issubclass(type(explanation), Explanation):
+        raise InvalidInput(
+            f"expected a voile.Explanation, found {type(explanation).__name__}; one of shap is "
+            "read with voile.Explanation.from_shap"
+        )
 
 
 def _labels(display: Any, explanation: Explanation) -> Any:

@@ -172,7 +172,7 @@ class ViewState:
         The ± of a mean or a sum is at most the mean or the sum of the ±; for anything else it is
         not known.
         """
-        place = self._axis(axis)
+        place = self.axis_at(axis)
         known = name in _ADDITIVE and place != OUTPUT
         said = (_COMBINED.format(name=name, axis=AXES[place]),)
         core = replace(
@@ -196,7 +196,8 @@ class ViewState:
             whole=False,
         )
 
-    def _axis(self, axis: int) -> int:
+    def axis_at(self, axis: int) -> int:
+        """Which axis of the core this is, counted among those that are seen."""
         if not isinstance(axis, int) or not -len(self.visible) <= axis < len(self.visible):
             found = ", ".join(f"{n} ({AXES[a]})" for n, a in enumerate(self.visible))
             raise InvalidInput(f"axis must be one of {found or 'none'}, found {axis!r}")

@@ -239,6 +239,13 @@ def test_rows_that_are_protected_are_not_shown_beside_their_explanation() -> Non
     assert not {"surgery", "oncology", "emergency"} & set(repr(why[0]).split())
 
 
+def test_only_an_explanation_can_be_looked_at() -> None:
+    with pytest.raises(InvalidInput, match=r"read with voile\.Explanation\.from_shap"):
+        ExplanationView(plain().to_shap())
+    with pytest.raises(InvalidInput, match="found Explanation"):
+        ExplanationView(plain())  # type: ignore[arg-type]
+
+
 def test_display_has_as_many_rows_as_are_explained() -> None:
     with pytest.raises(InvalidInput, match=r"shape \(30, 5\), as the rows have, found \(3, 5\)"):
         ExplanationView(core(), display=displayed(core(3)))

@@ -68,7 +68,9 @@ def test_several_outputs_stand_side_by_side() -> None:
 def test_many_features_are_added_up_and_long_words_are_cut() -> None:
     values = np.linspace(1, 2, 40)[np.newaxis]
     names = tuple(f"{'very ' * 9}long name {k}" for k in range(40))
-    shown = repr(ExplanationView(Explanation(values=values, base_values=0, feature_names=names)))
+    shown = repr(
+        ExplanationView(Explanation(values=values, base_values=np.zeros(1), feature_names=names))
+    )
     assert "32 others" in shown
     assert max(map(len, shown.splitlines())) <= 88
 
@@ -102,11 +104,11 @@ def test_a_schema_gives_its_words_where_something_was_released() -> None:
     )
     schema = Schema("clinic", features, Label("readmitted", Categories(("no", "yes"))))
     whole = Explanation(
-        values=[[0.2, -0.1]],
-        base_values=0.5,
+        values=np.array([[0.2, -0.1]]),
+        base_values=np.array(0.5),
         feature_names=("age", "ward"),
         output_names=("yes",),
-        data=[[71.0, 1.0]],
+        data=np.array([[71.0, 1.0]]),
     )
     released = ReleasedExplanation(whole, (), schema=schema)
     shown = repr(ExplanationView(whole, display=[[71, "y"]], released=released)[0])

@@ -46,6 +46,15 @@ def waterfall(
         output: which output, needed where there are several.
         most: how many features to draw; the others are added up.
         schema: of the rows, for names of categories, units, and what the output is called.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> figure = waterfall(why, row=1)
+    >>> figure.axes[0].get_title(loc="left")
+    'base 0.3  →  prediction 1'
+    >>> figure.get_supxlabel()
+    'no privacy guarantee'
     """
     described = explanation.describe(row, output=output, most=most, schema=schema)
     drawn = one_output(described)

@@ -16,7 +16,10 @@ from voile.views.plots import bar, waterfall
 from voile.views.plots.figures import drawn_by_shap, empty_figure
 
 ONE = Explanation(
-    values=[[0.4, -0.3]], base_values=0.5, feature_names=("a", "b"), half_widths=[[0.2, 0.1]]
+    values=np.array([[0.4, -0.3]]),
+    base_values=np.array(0.5),
+    feature_names=("a", "b"),
+    half_widths=np.array([[0.2, 0.1]]),
 )
 
 
