@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import pandas
+import pandas  # type: ignore[import-untyped]
 import pytest
 from docs import tasks
 
