@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 from sklearn.preprocessing import OneHotEncoder, StandardScaler  # type: ignore[import-untyped]
 
 from voile import Schema
+from voile.models import Box, WrappedModel, wrap
 
 DECLARED: dict[str, Any] = {"age": (18, 100), "sex": ["f", "m"], "income": (0, 500_000)}
 SCHEMA = Schema(DECLARED)
@@ -41,3 +42,12 @@ def pipeline(final: Any = None, table: Any = None, target: Any = None) -> Any:
     coded = make_column_transformer((OneHotEncoder(), ["sex"]), remainder=StandardScaler())
     steps = make_pipeline(coded, LogisticRegression() if final is None else final)
     return steps.fit(table, outcome(table) if target is None else target)
+
+
+def quick() -> WrappedModel:
+    """A model over the numbers of the schema, for tests that are about something else."""
+
+    def risk(rows: Any) -> Any:
+        return 0.4 * rows[:, 0] / 100 + 0.3 * rows[:, 1] + 0.3 * rows[:, 2] / 500_000
+
+    return wrap(risk, outputs=Box(0.0, 1.0), output_names=["risk"], treats_rows_independently=True)

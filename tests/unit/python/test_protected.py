@@ -11,7 +11,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
-from tests.unit.python.people import SCHEMA, people, pipeline
+from tests.unit.python.people import SCHEMA, people, pipeline, quick
 
 import voile
 from voile import Budget
@@ -21,7 +21,7 @@ from voile.python.prices import UnstatedPrice
 from voile.python.protected import ProtectedExplainer
 
 PRIVATE, NEW = people(150), people(1, seed=5)
-MODEL = pipeline()
+MODEL, PIPELINE = quick(), pipeline()
 TERMS: dict[str, Any] = {"epsilon": 3, "delta": 1e-6}
 
 
@@ -50,7 +50,7 @@ def explainer(rows: Any = PRIVATE, **changes: Any) -> Any:
 
 def test_price_first_then_pay() -> None:
     budget = Budget("clinic 2026", **TERMS)
-    found = explainer(budget=budget)
+    found = explainer(budget=budget, model=PIPELINE)
     price = found.preview(NEW, epsilon=0.1)
     assert (price.cost, price.fits, price.answered_before) == (0.1, True, False)
     assert budget.spent == 0
@@ -83,7 +83,7 @@ def test_the_noise_goes_as_the_budget_grows() -> None:
 def test_the_same_question_is_charged_once(stated: dict[str, Any]) -> None:
     """Also by a cell that runs again, with a pipeline that was fitted again."""
     budget = Budget("clinic 2026", **TERMS)
-    first = explainer()(NEW, **stated)
+    first = explainer(model=PIPELINE)(NEW, **stated)
     spent = budget.spent
     again = explainer(model=pipeline(), budget=Budget("clinic 2026", **TERMS))
     assert again.preview(NEW, **stated).answered_before
@@ -176,7 +176,10 @@ def test_a_crash_while_it_is_computed_charges_nothing(monkeypatch: pytest.Monkey
         ({"budget": "clinic 2026"}, "budget: expected a voile.Budget, found a str"),
         ({"schema": None}, r"schema: say which values .* schema=voile.Schema"),
         ({"schema": {"age": (0, 1)}}, "schema: expected a voile.Schema, found a dict"),
-        ({"schema": voile.Schema({"age": (0, 1)})}, "the schema lacks the columns 'sex', 'income'"),
+        (
+            {"schema": voile.Schema({"age": (0, 1)}), "model": PIPELINE},
+            "the schema lacks the columns 'sex', 'income'",
+        ),
         ({"protect": "everybody"}, "protect must be one of 'background', 'population'"),
         ({"model": lambda table: table["age"]}, r"output_range: .*output_range=\(smallest"),
         ({"epsilom": 1}, "epsilom: there is no such field"),
@@ -256,7 +259,17 @@ class Hostile:
 def spoilt(rows: int = 150) -> Any:
     """Missing, infinite, unlisted, and worse."""
     table = people(rows).astype(object)
-    worst = [None, np.nan, np.inf, -np.inf, "hush-hush", Hostile(), [1, 2], {"hush-hush": 1}, b"\xff"]
+    worst = [
+        None,
+        np.nan,
+        np.inf,
+        -np.inf,
+        "hush-hush",
+        Hostile(),
+        [1, 2],
+        {"hush-hush": 1},
+        b"\xff",
+    ]
     for row, cell in enumerate(worst):
         for column in table:
             table.iat[row, list(table).index(column)] = cell
@@ -293,15 +306,15 @@ def test_a_model_that_fails_for_a_protected_row_is_not_heard() -> None:
 def test_a_model_that_fails_for_public_values_is_told_before_anybody_pays() -> None:
     schema = voile.Schema({**{"age": (18, 100), "income": (0, 500_000)}, "sex": ["f", "m", "x"]})
     with pytest.raises(InvalidInput, match=r"model: .*'x'"):
-        explainer(schema=schema)
+        explainer(schema=schema, model=PIPELINE)
 
 
 @pytest.mark.parametrize("kind", [pl.from_pandas, pa.table, lambda t: t.to_dict("list")])
 def test_tables_of_every_kind_are_one_question(kind: Any) -> None:
     """Columns in another order, too."""
-    first = explainer()(NEW, epsilon=0.1)
+    first = explainer(model=PIPELINE)(NEW, epsilon=0.1)
     turned = PRIVATE[["income", "sex", "age"]]
-    assert explainer(kind(turned))(kind(NEW), epsilon=0.1) == first
+    assert explainer(kind(turned), model=PIPELINE)(kind(NEW), epsilon=0.1) == first
 
 
 def test_wrong_columns_of_protected_rows_are_public() -> None:
@@ -367,7 +380,7 @@ def test_a_named_model_brings_what_it_needs(tmp_path: Path) -> None:
 def test_what_is_shown(capsys: Any) -> None:
     found = explainer()
     assert repr(found) == (
-        "Explainer of <Pipeline in memory>, protects background rows, paid by 'clinic 2026'"
+        "Explainer of <WrappedModel in memory>, protects background rows, paid by 'clinic 2026'"
     )
     assert "<pre>" in found.preview(NEW, epsilon=0.1)._repr_html_()
     seen: list[tuple[int, int]] = []
