@@ -397,3 +397,10 @@ def test_frames_keep_their_index() -> None:
     rows = NEW.set_axis(["ada"])
     assert isinstance(rows, pd.DataFrame)
     assert explainer()(rows, epsilon=0.1).shape == (1, 3)
+
+
+def test_the_price_list_of_the_page() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "python-budget.md").read_text(encoding="utf-8")
+    with pytest.raises(UnstatedPrice) as raised:
+        explainer(people(1_000))(NEW)
+    assert str(raised.value) in page
