@@ -39,7 +39,8 @@ def declared_schema(
         )
     listed = _by_name(names, categories or {}, "categories")
     others = [name for name in names if name not in listed]
-    return Schema({**_bounded(others, names, bounds), **listed} if others else listed)
+    known = {**listed, **(_bounded(others, names, bounds) if others else {})}
+    return Schema({name: known[name] for name in names})
 
 
 def read_schema(schema: Any) -> Schema:

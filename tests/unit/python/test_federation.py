@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime
+import tempfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +17,6 @@ import voile
 from voile.core.errors import InvalidInput, Refused, StorageBusy
 from voile.core.schema import Schema
 from voile.federation.progress import ProgressEvent
-from voile.python import federation
 from voile.python.federation import FinishedFederation
 from voile.python.round_bars import ProgressBars
 from voile.records.audit_log import verify_receipt
@@ -339,7 +340,7 @@ def test_no_rows_belong_to_two_parties_or_are_public() -> None:
 def test_without_a_folder_a_line_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     removed: list[Callable[[], None]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(federation.atexit, "register", removed.append)
+        patch.setattr(atexit, "register", removed.append)
         found = run(progress=True)
     place = found.folder.parent
     said = capsys.readouterr()
@@ -354,7 +355,7 @@ def test_without_a_folder_a_line_says_where_it_is(capsys: pytest.CaptureFixture[
 def test_a_refused_call_leaves_no_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(federation.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(InvalidInput):
         run(schema=INPUTS)
     assert list(tmp_path.iterdir()) == []
@@ -407,14 +408,14 @@ def test_two_calls_in_one_folder_at_once_do_not_mix(finished: FinishedFederation
 def test_a_call_that_is_interrupted_goes_on_with_its_folder_and_pays_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(federation.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     def interrupted(event: ProgressEvent) -> None:
         if event.done and event.stage == "centred moments":
             raise KeyboardInterrupt
 
     kept: list[object] = []
-    monkeypatch.setattr(federation.atexit, "unregister", kept.append)
+    monkeypatch.setattr(atexit, "unregister", kept.append)
     with monkeypatch.context() as patch:
         patch.setattr(ProgressBars, "rounds", lambda *_: interrupted)
         with pytest.raises(KeyboardInterrupt):
