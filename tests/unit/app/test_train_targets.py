@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.unit.app.training_examples import asked, table, write_csv, write_people
+from tests.unit.app.training_examples import DELTA, asked, table, write_csv, write_people
 from tests.unit.release.statistics.examples import SCHEMA, people
 
 from voile.app.calls import handle
+from voile.app.commands.budget import OpenBudget
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import WriteReport
 from voile.app.trained_model import load_trained_model
 from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Label, Numbers, Schema
 
+TRIES = 5
 LABELS = {
     "classes": Label("ill", Categories(("no", "some", "much"))),
     "number": Label("ill", Numbers(0.0, 200.0), unit="EUR"),
@@ -70,6 +72,15 @@ def test_it_is_trained_judged_and_explained(home: Path, label: str, figure: str)
     assert "ill" in (home / "page.html").read_text()
 
 
+def alarms_of_a_draw(home: Path, number: int) -> list[str]:
+    """What is said about one more model of the same rows; a 95 % bound misses 1 in 40."""
+    name = f"draw {number}"
+    opened = {"database": str(home / "log.db"), "account": name, "dataset": name}
+    handle(OpenBudget.read(opened | {"epsilon": 4.0, "delta": DELTA}))
+    result: Any = handle(asked(home, account=name, folder=home / name))
+    return list(result.trained.quality["alarms"])
+
+
 def test_labels_without_sense_raise_an_alarm(home: Path) -> None:
     for label in LABELS:
         folder = home / label
@@ -79,8 +90,7 @@ def test_labels_without_sense_raise_an_alarm(home: Path) -> None:
         rows = people(1500, 0)[0]
         shuffled = np.random.default_rng(5).permutation(np.array(labels(rows, label), dtype=object))
         write_csv(folder / "rows.csv", table(1500) | {"ill": shuffled.tolist()})
-        result: Any = handle(asked(folder))
-        assert result.trained.quality["alarms"]
+        assert any(alarms_of_a_draw(folder, number) for number in range(TRIES))
 
 
 @pytest.mark.parametrize(
