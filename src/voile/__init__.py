@@ -2,16 +2,18 @@
 
 A tour, by what you want to do:
 
-- look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
-  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`; with the manners of shap and pandas:
-  `ExplanationView`
-- begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
-  `ExplanationSpec`), `open_workspace`
+- explain a model you have, with tables as they are: `Explainer` gives an `ExplanationView`, which
+  has the manners of shap; with `protect=` it pays for private rows
 - describe your columns in public, before anybody looks at the data: `Schema`
-- train one model across parties, in this process for a trial: `federate`
 - say what may be spent on a version of the data, and keep count: `Budget`
 - find out which features matter in a protected population: `importance`
+- train once with privacy, explain for ever: `PrivateClassifier`, `PrivateRegressor`
+- train one model across parties, in this process for a trial: `federate`
 - check that an explanation is the one that was paid for and recorded: `verify`
+- look at what is promised: `Explanation`, `Guarantee`, `Protected`, `ProtectedUnit`, `Relation`,
+  `Adversary`
+- begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
+  `ExplanationSpec`), `open_workspace`
 - draw it: `voile.plots`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 

@@ -62,9 +62,12 @@ class FittedModel:
     def explain(self, given: Any, estimator: str) -> ExplanationView:
         """Free, and with a budget on record."""
         columns = self._columns(given, estimator)
-        asks = {"model": str(self.copy.folder), "data": columns}
+        asks: dict[str, Any] = {"model": str(self.copy.folder), "data": columns}
         additive = self.trained.additive is not None
-        shown = {"display": display_rows(columns), "method": "closed form" if additive else "exact"}
+        shown: dict[str, Any] = {
+            "display": display_rows(columns),
+            "method": "closed form" if additive else "exact",
+        }
         if self.budget is None:
             asks["model_origin"] = str(self.copy.folder / GUARANTEES)
             found: ExplainResult = handle(Explain.read(asks), passing_context())

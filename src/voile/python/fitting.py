@@ -194,7 +194,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Fields of the command, without the folder."""
         held_out, label = None, task.schema.label
         if self.held_out is not None and label is not None:
-            held_out = self._task(*self.held_out, label.name).table
+            held_out = self._task(*_two(self.held_out), label.name).table
         return {
             "rows": task.table,
             "schema": task.schema,
@@ -369,3 +369,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
+
+
+def _two(held_out: Any) -> tuple[Any, Any]:
+    if not isinstance(held_out, tuple | list) or len(held_out) != 2:
+        raise InvalidInput("held_out: expected public rows with their labels, as (X, y)")
+    return held_out[0], held_out[1]

@@ -141,9 +141,8 @@ def check_kinds(given: Any, columns: Columns, schema: Schema) -> None:
 def _holds_numbers(given: Any, name: str, place: int) -> bool:
     """By what an array or a table of pandas declares; nothing else is known without a look."""
     if hasattr(given, "iloc") and hasattr(given, "columns"):
-        kind = given.dtypes.iloc[
-            place if name not in given.columns else given.columns.get_loc(name)
-        ]
+        names = list(given.columns)
+        kind = given.dtypes.iloc[names.index(name) if name in names else place]
         return getattr(kind, "kind", "O") in "iuf"
     return isinstance(given, np.ndarray) and given.dtype.kind in "iuf"
 

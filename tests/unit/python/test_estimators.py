@@ -200,6 +200,8 @@ def test_rows_and_labels_must_be_as_many() -> None:
         ({"schema": Schema(COLUMNS, label={"ill": ["no", "yes", "maybe"]})}, "leave classes= out"),
         ({"schema": Schema(COLUMNS, label={"ill": (0, 1)})}, "use PrivateRegressor"),
         ({"model": "forest"}, "model must be one of"),
+        ({"held_out": FRESH}, r"held_out: expected public rows with their labels, as \(X, y\)"),
+        ({"progress": 3}, "progress: expected True, False, None or a function"),
     ],
 )
 def test_what_must_be_stated_is_never_guessed(changes: dict[str, Any], words: str) -> None:
@@ -331,7 +333,7 @@ def test_a_budget_pays_once_and_gives_again(budget: Budget) -> None:
     assert asked.guarantee_.protected.dataset == "people 1"
     assert budget.epsilon_spent == pytest.approx(2, rel=1e-3)
     other = PrivateClassifier(**TERMS, budget=budget)
-    with pytest.warns(FitWarning, match="nothing was charged and these rows were not looked at"):
+    with pytest.warns(FitWarning, match="nothing was charged, and these rows were not looked at"):
         other.fit(X[::-1], Y)
     assert other.replayed_
     assert other.predict_proba(FRESH).tolist() == first.tolist()
@@ -535,6 +537,14 @@ def test_a_network_is_another_model(budget: Budget) -> None:
     )
     with pytest.raises(Refused, match="a network has no curves"):
         asked.plot()
+
+
+def test_progress_is_told(budget: Budget) -> None:
+    seen: list[tuple[int, int]] = []
+    terms = TERMS | {"model": "network", "progress": lambda done, of: seen.append((done, of))}
+    with warnings.catch_warnings(action="ignore"):
+        PrivateClassifier(**terms, budget=budget).fit(X, Y)
+    assert seen == [(done, 10) for done in range(1, 11)]
 
 
 def test_other_features_make_no_schema_error_of_pydantic() -> None:
