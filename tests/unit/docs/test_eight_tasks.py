@@ -16,7 +16,7 @@ from tests.support.eight_tasks import PAGE as WRITTEN
 from tests.support.eight_tasks import prepared
 
 PAGE = tasks.PAGE.read_text(encoding="utf-8")
-assert tasks.PAGE.name == "the-same-eight-tasks.md"
+assert tasks.PAGE.name == "eight-tasks.md"
 
 
 def test_the_table_is_counted_from_the_code() -> None:
