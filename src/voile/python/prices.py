@@ -18,7 +18,6 @@ OFFERED: Final = (0.1, 0.3, 1.0)
 """The epsilons of a price list."""
 _DROWNED: Final = 0.5
 """Of the width of the output: contributions are seldom larger."""
-_ONE: Final = 0.5
 
 
 @dataclass(frozen=True)

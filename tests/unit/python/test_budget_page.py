@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
-from sklearn.datasets import load_iris  # type: ignore[import-untyped]
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
-from tests.unit.python.people import people, pipeline
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
 
 import voile
+from tests.unit.python.people import people, pipeline
 from voile.app import open_records
 
 DECLARED = """

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
-from tests.unit.python.people import SCHEMA, people, pipeline, quick
 
 import voile
+from tests.unit.python.people import SCHEMA, people, pipeline, quick
 from voile import Budget
 from voile.app import open_records
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VoileError
@@ -333,7 +333,7 @@ def test_importance_over_a_protected_population() -> None:
     public = people(30, seed=7)
     with pytest.raises(UnstatedPrice, match="importance over 150 protected rows"):
         voile.importance(MODEL, PRIVATE, background=public, **stated)
-    found = voile.importance(MODEL, PRIVATE, background=public, epsilon=0.5, **stated)
+    found: Any = voile.importance(MODEL, PRIVATE, background=public, epsilon=0.5, **stated)
     assert (found.guarantee.epsilon, found.shape) == (0.5, (1, 3))
     assert found.data is None
     spent = budget.spent

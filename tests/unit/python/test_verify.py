@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.python.people import SCHEMA, people, quick
 
 import voile
+from tests.unit.python.people import SCHEMA, people, quick
 from voile.app import open_records
 from voile.core.errors import InvalidInput, UnreadableFile, VerificationFailed
 
@@ -19,7 +19,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Two explanations of one budget, and their receipts."""
     home = tmp_path_factory.mktemp("verify")
     budget = voile.Budget("clinic 2026", epsilon=3, delta=1e-6, database=home / "voile.db")
-    explainer = voile.Explainer(
+    make: Any = voile.Explainer
+    explainer = make(
         quick(), people(100), protect="background", schema=SCHEMA, budget=budget,
         model_origin="public", epsilon=0.2,
     )  # fmt: skip
@@ -51,7 +52,7 @@ def test_an_explanation_need_not_be_saved(saved: dict[str, Any]) -> None:
 
 def test_another_explanation_fails(saved: dict[str, Any]) -> None:
     home = saved["home"]
-    with pytest.raises(VerificationFailed, match="step 9, answer: .*not the one"):
+    with pytest.raises(VerificationFailed, match=r"step 9, answer: .*not the one"):
         voile.verify(home / "one.voile", home / "two.tlog-proof", policy=saved["policy"])
     with pytest.raises(InvalidInput, match="the receipt is for one row"):
         voile.verify(home / "two.voile", home / "one.tlog-proof", policy=saved["policy"])
@@ -70,16 +71,16 @@ def test_a_receipt_that_was_changed_fails(saved: dict[str, Any], tmp_path: Path)
 
 def test_the_policy_of_somebody_else_fails(saved: dict[str, Any], tmp_path: Path) -> None:
     home = saved["home"]
-    with voile.Budget("other", epsilon=1, delta=1e-6, database=tmp_path / "voile.db") as other:
-        with pytest.raises(VerificationFailed, match="log signature|policy|checkpoint"):
-            voile.verify(home / "one.voile", home / "one.tlog-proof", policy=other.policy)
+    other = voile.Budget("other", epsilon=1, delta=1e-6, database=tmp_path / "voile.db")
+    with pytest.raises(VerificationFailed, match=r"log signature|policy|checkpoint"):
+        voile.verify(home / "one.voile", home / "one.tlog-proof", policy=other.policy)
 
 
 def test_files_that_are_not_there(saved: dict[str, Any]) -> None:
     home, policy = saved["home"], saved["policy"]
-    with pytest.raises(UnreadableFile, match="no.voile"):
+    with pytest.raises(UnreadableFile, match=r"no\.voile"):
         voile.verify(home / "no.voile", home / "one.tlog-proof", policy=policy)
-    with pytest.raises(UnreadableFile, match="no.tlog-proof"):
+    with pytest.raises(UnreadableFile, match=r"no\.tlog-proof"):
         voile.verify(home / "one.voile", home / "no.tlog-proof", policy=policy)
     with pytest.raises(InvalidInput, match=r"no\.toml: no signing policy found.*policy="):
         voile.verify(home / "one.voile", home / "one.tlog-proof", policy=home / "no.toml")
