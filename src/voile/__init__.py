@@ -6,6 +6,8 @@ A tour, by what you want to do:
   has the manners of shap; with `protect=` it pays for private rows
 - describe your columns in public, before anybody looks at the data: `Schema`
 - say what may be spent on a version of the data, and keep count: `Budget`
+- train a model privately once, then predict and explain for ever: `PrivateClassifier`,
+  `PrivateRegressor`
 - find out which features matter in a protected population: `importance`
 - train once with privacy, explain for ever: `PrivateClassifier`, `PrivateRegressor`
 - train one model across parties, in this process for a trial: `federate`

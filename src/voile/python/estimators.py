@@ -6,25 +6,22 @@ Thin faces, with the manners of scikit-learn, on the handlers of `voile train`, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.app.trained_folder import STATISTICS
 from voile.core.optional import optional
 from voile.core.schema import Schema
-from voile.python.declaring import Bounds, with_classes, with_number
+from voile.python.declaring import with_classes, with_number
 from voile.python.fitting import PrivateEstimator
-
-if TYPE_CHECKING:
-    from voile.python.budget import Budget
-    from voile.python.progress import Progress
 
 optional("sklearn.base", extra="explain")
 from sklearn.base import ClassifierMixin, RegressorMixin  # noqa: E402
 
 
+@dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """A classifier that is trained with differential privacy, and explained at no cost.
 
@@ -61,36 +58,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     2.0
     """
 
-    def __init__(
-        self,
-        schema: Any = None,
-        *,
-        classes: Any = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        budget: Budget | None = None,
-        model: str = STATISTICS,
-        bounds: Bounds = None,
-        categories: Any = None,
-        label: str | None = None,
-        held_out: Any = None,
-        sure: bool = False,
-        redraw: bool = False,
-        progress: Progress = None,
-    ) -> None:
-        self.schema = schema
-        self.classes = classes
-        self.epsilon = epsilon
-        self.delta = delta
-        self.budget = budget
-        self.model = model
-        self.bounds = bounds
-        self.categories = categories
-        self.label = label
-        self.held_out = held_out
-        self.sure = sure
-        self.redraw = redraw
-        self.progress = progress
+    classes: Any = field(default=None, kw_only=True)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Probabilities, (n, classes), in the order of `classes_`."""
@@ -107,6 +75,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         return with_classes(schema, self.classes, name)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """A regressor that is trained with differential privacy, and explained at no cost.
 
@@ -130,36 +99,7 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        schema: Any = None,
-        *,
-        target_range: Any = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        budget: Budget | None = None,
-        model: str = STATISTICS,
-        bounds: Bounds = None,
-        categories: Any = None,
-        label: str | None = None,
-        held_out: Any = None,
-        sure: bool = False,
-        redraw: bool = False,
-        progress: Progress = None,
-    ) -> None:
-        self.schema = schema
-        self.target_range = target_range
-        self.epsilon = epsilon
-        self.delta = delta
-        self.budget = budget
-        self.model = model
-        self.bounds = bounds
-        self.categories = categories
-        self.label = label
-        self.held_out = held_out
-        self.sure = sure
-        self.redraw = redraw
-        self.progress = progress
+    target_range: Any = field(default=None, kw_only=True)
 
     def predict(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """The number that is expected for each row, within the range of the target."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from voile.app.calls import Context, handle
 from voile.app.commands.train import Train
 from voile.app.model_copy import ModelCopy
+from voile.app.trained_folder import STATISTICS
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.optional import optional
@@ -108,21 +109,26 @@ class _Task:
     classes: NDArray[Any] | None
 
 
+@dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
-    """A private classifier or regressor, before and after its fit."""
+    """A private classifier or regressor, before and after its fit.
 
-    schema: Any
-    epsilon: float | None
-    delta: float | None
-    budget: Budget | None
-    model: str
-    bounds: Bounds
-    categories: Any
-    label: str | None
-    held_out: Any
-    sure: bool
-    redraw: bool
-    progress: Progress
+    Args: see `voile.PrivateClassifier`.
+    """
+
+    schema: Any = None
+    _: KW_ONLY
+    epsilon: float | None = None
+    delta: float | None = None
+    budget: Budget | None = None
+    model: str = STATISTICS
+    bounds: Bounds = None
+    categories: Any = None
+    label: str | None = None
+    held_out: Any = None
+    sure: bool = False
+    redraw: bool = False
+    progress: Progress = None
 
     def _declared(self, schema: Schema, name: str) -> tuple[Schema, NDArray[Any] | None]:
         """The schema with its label; the classes in its order, if there are any."""
