@@ -269,9 +269,8 @@ def test_two_notebooks_at_once_share_one_budget(home: Path) -> None:
         )
         for name in ("one", "two")
     ]
-    for each in running:
-        out, _ = each.communicate(timeout=60)
-        assert (out, each.returncode) == (b"spent\n", -9)
+    ended = [(each.communicate(timeout=60)[0], each.returncode) for each in running]
+    assert ended == [(b"spent\n", -9)] * 2
     budget = Budget("clinic 2026", **TERMS)
     assert budget.report().charges == 10
     assert not spend(budget, "three").replayed
