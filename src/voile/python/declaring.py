@@ -166,6 +166,8 @@ def class_labels(labels: Column, classes: Column) -> Column:
 
 def _key(cell: Any) -> Hashable:
     """Equal for what means the same class: 1 and 1.0, but not True. NaN is no class."""
+    if isinstance(cell, np.generic):
+        cell = cell.item()
     if isinstance(cell, bool):
         return ("bool", cell)
     if isinstance(cell, int | float):

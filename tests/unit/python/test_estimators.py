@@ -32,6 +32,7 @@ from voile.app.commands.federate import WriteReport
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VoileError
 from voile.core.explanation import Explanation
 from voile.core.schema import Categories, Feature, Label, Numbers
+from voile.python.declaring import class_labels
 from voile.python.fitting import FitWarning, NotFitted
 
 COLUMNS = {"age": (18, 100), "sex": ["f", "m"], "income": (0, 500_000)}
@@ -285,6 +286,12 @@ def test_classes_of_any_kind(kinds: tuple[Any, ...]) -> None:
 
 def fitted_on(labels: Any, classes: Any) -> PrivateClassifier:
     return PrivateClassifier(**(TERMS | {"classes": classes})).fit(X, labels)
+
+
+def test_a_label_means_the_class_of_its_kind() -> None:
+    cells = np.array([True, 1, 1.0, np.int64(1), "1", None, np.nan, [1], 10**400], dtype=object)
+    assert class_labels(cells, np.array([0, 1])).tolist() == [None, 1, 1, 1, *[None] * 5]
+    assert class_labels(cells[:2], np.array([False, True])).tolist() == ["True", None]
 
 
 # --- protected rows are never told ----------------------------------------------------------------
