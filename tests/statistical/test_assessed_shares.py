@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,8 @@ from voile.app.assess.subjects import _of_task
 from voile.assess.assessment import AuditTrial
 from voile.assess.statistics_trials import sum_trial
 from voile.federation.secure_aggregation import ActiveServer
-from voile.pipelines.statistics import CALIBRATION, STAGES, StatisticsPlan
+from voile.pipelines.statistics import CALIBRATION, STAGES, StatisticsPlan, StatisticsTask
+from voile.privacy.events import Zcdp
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 20_000
@@ -25,7 +27,8 @@ def plan() -> StatisticsPlan:
 
 
 def trial(found: StatisticsPlan, stage: str = CALIBRATION) -> AuditTrial:
-    return sum_trial(found.tasks[stage], delta=found.delta)
+    task = found.tasks[stage]
+    return sum_trial(task, task.cost(1), delta=found.delta)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -53,6 +56,17 @@ def test_no_noise_from_an_empty_party_is_refuted(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(SharedGaussian, "randomise", randomise)
     assert runs_until_refuted(trial(plan()), MOST) is not None
+
+
+@pytest.mark.parametrize("charge", [lambda rho: None, lambda rho: Zcdp(rho / 20)])
+def test_a_calibration_table_that_is_hardly_charged_is_refuted(
+    charge: Callable[[float], Zcdp | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted fault: what the account pays leaves the third round out, wholly or mostly."""
+    found = plan()
+    monkeypatch.setattr(StatisticsTask, "cost", lambda self, _: charge(found.rhos[self.stage]))
+    (tried,) = _of_task(CALIBRATION, found.tasks[CALIBRATION], found.delta)
+    assert runs_until_refuted(tried, MOST) is not None
 
 
 def test_an_agreement_is_assessed_stage_by_stage() -> None:
