@@ -56,8 +56,6 @@ EXEMPT = {
     "GaussianBlocks": "a mechanism",
     "DiscreteLaplace": "a mechanism",
     "ExponentialMechanism": "a mechanism",
-    "PeelingTopK": "a mechanism",
-    "RandomisedResponse": "a mechanism",
     "SubsetSelection": "a mechanism",
     "Measure": "reads events",
 }
