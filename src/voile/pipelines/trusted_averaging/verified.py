@@ -47,7 +47,6 @@ from voile.pipelines.trusted_averaging.protocol import FEWEST, ComparisonRows, R
 from voile.pipelines.trusted_averaging.tasks import clipped
 from voile.pipelines.trusted_averaging.trust import TrustRule
 from voile.training import with_arrays
-from voile.training.private import AdaptedNorm
 
 _SUM: Final = "sum of "
 REFERENCE: Final = "reference: sum of updates"
@@ -182,7 +181,7 @@ class VerifiedRound:
         norm = training.clipping_norm if self.network.noise_multiplier else math.inf
         about = RoundEvidence(
             number, needed, medians[0], medians[1], told, training.steps,
-            norm.start if isinstance(norm, AdaptedNorm) else norm,
+            norm,
             training.rate_in(number), len(self._known[0]), counted=True,
         )  # fmt: skip
         return about, {
