@@ -45,7 +45,6 @@ EXEMPT = {
     "Release": "a protocol",
     "ChargedRelease": "abstract",
     "PostProcessed": "costs nothing",
-    "_HandOver": "costs nothing: what it hands over was charged when it was drawn",
     "SharedGaussian": "a mechanism",
     "ReleaseTerms": "says what a release costs",
     "PipelinePlan": "adds up what its stages cost",
