@@ -31,6 +31,7 @@ from voile.release.statistics import (
     StatisticsBudget,
     joint_guarantee,
 )
+from voile.release.statistics.releases import NO_TABLES
 from voile.release.statistics.rule import RULE
 
 TOO_LITTLE: Final = RULE.signal.least
@@ -126,12 +127,8 @@ class StatisticsTraining:
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """What the three releases cost, in order."""
+        """What the releases cost, in order."""
         return self.budget.events
-
-    @cached_property
-    def first(self) -> PrivateFineTables:
-        return PrivateFineTables(self.records, self.budget, **self._terms)
 
     @cached_property
     def chain(self) -> ReleaseChain:
@@ -159,12 +156,13 @@ class StatisticsTraining:
 
     def learn(self) -> PrivateStatistics:
         """All three, paid for; `BudgetExceeded` before anything is drawn."""
-        tables, moments, calibration = self.chain.obtain()
-        assert isinstance(tables, FineTables)
+        *tables, moments, calibration = self.chain.obtain()
+        first = tables[0] if tables else NO_TABLES
+        assert isinstance(first, FineTables)
         assert isinstance(moments, CentredMoments)
         assert isinstance(calibration, CalibrationTable)
         promise = joint_guarantee(self.budget, **self._terms)
-        return PrivateStatistics(self.budget, tables, moments, calibration, promise)
+        return PrivateStatistics(self.budget, first, moments, calibration, promise)
 
     def quality(self, statistics: PrivateStatistics) -> dict[str, Any]:
         """By the third release, which was charged."""
@@ -172,9 +170,8 @@ class StatisticsTraining:
 
     def preview(self) -> Preview:
         """What training would cost and be like, all releases together; nothing is charged."""
-        found = self.service.preview(self.first, payer=self.command.account)
+        found = self.service.preview(self._next([]), payer=self.command.account)
         budget, unit = self.budget, self.budget.target.unit
-        first = budget.tables_noise.sigma / unit
         last = budget.calibration_noise.sigma / (unit**2 if budget.target.is_number else 1)
         remarks = (*expectation(budget), self.warning, *self.chain.affordable())
         return replace(
@@ -182,7 +179,7 @@ class StatisticsTraining:
             event=Composed(self.events),
             guarantees=(joint_guarantee(budget, **self._terms),),
             accuracy=(
-                f"noise of standard deviation {first:.3g} on counts of the fine tables, about "
+                f"noise of standard deviation {self._tables_noise}about "
                 f"{self._expected_moments_noise:.3g} on sums of the moments "
                 f"and {last:.3g} on {'sums' if budget.target.is_number else 'counts'} of the "
                 "calibration table"
@@ -198,22 +195,28 @@ class StatisticsTraining:
         return too_little_signal(self.budget, "a secure sum with others who hold such rows")
 
     @property
+    def _tables_noise(self) -> str:
+        if not self.budget.table_places:
+            return ""
+        deviation = self.budget.tables_noise.sigma / self.budget.target.unit
+        return f"{deviation:.3g} on counts of the fine tables, "
+
+    @property
     def _expected_moments_noise(self) -> float:
         """If every feature keeps all bins that it may have, and both classes are as frequent."""
         budget = self.budget
         cells = zip(budget.fine_edges, budget.fine_cells, strict=True)
         bins = [budget.bins if edges else min(count, budget.level_bins) for edges, count in cells]
+        bins += [len(each.cuts) + 1 for each in self.schema.features if each.cuts is not None]
         kept = [count for count in bins if count > 1]
         even = (1 / budget.target.columns,) * budget.target.columns
         return budget.moments_noise(kept, even).label_deviation
 
     def _next(self, made: Sequence[Any]) -> Release[Any]:
         """The release after those that were made."""
-        names = ("tables", "moments")
-        if not made:
-            return self.first
-        kind = (PrivateMoments, PrivateCalibrationTable)[len(made) - 1]
-        known = dict(zip(names, made, strict=False))
+        earlier = [*made] if self.budget.table_places else [NO_TABLES, *made]
+        kind = (PrivateFineTables, PrivateMoments, PrivateCalibrationTable)[len(earlier)]
+        known = dict(zip(("tables", "moments"), earlier, strict=False))
         return kind(self.records, self.budget, **self._terms, **known)
 
     @property

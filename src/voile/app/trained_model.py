@@ -51,6 +51,7 @@ from voile.release.statistics import (
     StatisticsBudget,
     joint_guarantee,
 )
+from voile.release.statistics.releases import NO_TABLES
 from voile.release.statistics.rule import RULE
 
 STATISTICS: Final = "statistics"
@@ -233,8 +234,8 @@ def load_trained_model(folder: Path) -> TrainedModel:
             relation=Relation(stated["relation"]),
             rho=stated["rho"],
         )
-        if len(model.guarantees) != 1 or not len(charges) == len(events) == 3:
-            raise ValueError("expected one guarantee and three charges")
+        if len(model.guarantees) != 1 or not len(charges) == len(events) == len(budget.events):
+            raise ValueError("expected one guarantee and a charge for each release")
     quality = read_json(folder / QUALITY)
     return TrainedModel(folder, model, budget, charges, events, quality, rule)
 
@@ -272,10 +273,11 @@ def check_paid(vault: Vault, trained: TrainedModel) -> None:
 
 def _follows(vault: Vault, t: Reader, trained: TrainedModel) -> PrivateStatistics | None:
     """What the ledger keeps under these charges."""
-    budget, payers, blocks = trained.budget, set(), []
+    budget, payers, made = trained.budget, set(), []
     if trained.events != budget.events:
         return None
-    for charge, event, kind in zip(trained.charges, trained.events, _RELEASES, strict=True):
+    kinds = _RELEASES[-len(trained.events) :]
+    for charge, event, kind in zip(trained.charges, trained.events, kinds, strict=True):
         settled = vault.ledger.paid(t, charge)
         record = decode_record(vault.log.record(t, settled.record))
         charged = event_for_log(event_text(event))
@@ -285,7 +287,7 @@ def _follows(vault: Vault, t: Reader, trained: TrainedModel) -> PrivateStatistic
         if name != kind.name or len(shown) < _DIGITS or not budget.schema.digest.startswith(shown):
             return None  # 2
         payers.add((record.account, record.delta))
-        blocks.append(kind.stored_blocks(settled.answer))
+        made.append(kind.made(kind.stored_blocks(settled.answer), event=None))
     if len(payers) != 1:
         return None  # 1
     ((name, delta),) = payers
@@ -293,10 +295,9 @@ def _follows(vault: Vault, t: Reader, trained: TrainedModel) -> PrivateStatistic
     promise = joint_guarantee(budget, protected=protected, delta=delta)
     if promise != trained.guarantee:
         return None  # 3
-    tables, moments, calibration = (
-        kind.made(block, event=None) for kind, block in zip(_RELEASES, blocks, strict=True)
-    )
-    return PrivateStatistics(budget, tables, moments, calibration, promise)
+    *tables, moments, calibration = made
+    first = tables[0] if tables else NO_TABLES
+    return PrivateStatistics(budget, first, moments, calibration, promise)
 
 
 def _is_same(found: PrivateStatistics, trained: TrainedModel) -> bool:

@@ -29,7 +29,7 @@ from voile.assess.figure_trials import (
     own_rows_trial,
 )
 from voile.assess.release_trials import release_trial
-from voile.assess.statistics_trials import invented_share, invented_statistics, sum_trial
+from voile.assess.statistics_trials import invented_share, sum_trial
 from voile.assess.training_canaries import CanaryObjective, attribute_trial, stage_trial
 from voile.assess.user_trials import invented_labels, invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
@@ -425,12 +425,13 @@ def _of_recommender(folder: Path) -> Subject:
 
 
 def _of_trained_model(folder: Path) -> Subject:
-    """Its three releases, as they were charged."""
+    """Its releases, as they were charged."""
     trained = load_trained_model(folder)
     budget, promised = trained.budget, trained.guarantee
-    spent = invented_statistics(budget.relation, budget.rho, delta=promised.delta)
-    pairs = zip(spent, trained.events, strict=True)
-    found = [release_trial(each.name, each, event) for each, event in pairs]
+    found = []
+    for (name, rho), event in zip(budget.rhos.items(), trained.events, strict=True):
+        release = invented_share(name, budget.relation, rho, delta=promised.delta)
+        found.append(release_trial(name, release, event))
     return _beside_books(promised.protected.dataset, found, folder)
 
 
