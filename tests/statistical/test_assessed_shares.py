@@ -12,8 +12,9 @@ from voile.app.assess.subjects import _of_task
 from voile.assess.assessment import AuditTrial
 from voile.assess.statistics_trials import sum_trial
 from voile.federation.secure_aggregation import ActiveServer
-from voile.pipelines.statistics import CALIBRATION, STAGES, StatisticsPlan, StatisticsTask
+from voile.pipelines.statistics import STAGES, StatisticsPlan, StatisticsTask
 from voile.privacy.events import Zcdp
+from voile.release.statistics.budget import CALIBRATION
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 20_000
