@@ -15,6 +15,7 @@ from experiments.private_statistics.headline import (
     OURS,
     Found,
     _lines,
+    _stored,
     dp_ebm_columns,
     judged,
 )
@@ -143,6 +144,13 @@ def test_the_network_learns() -> None:
 
 
 @pytest.mark.skipif(not is_installed("interpret"), reason="DP-EBM is not installed")
+def test_stored_figures_of_dp_ebm_are_kept_where_it_is_not_installed() -> None:
+    by_rate = _stored()["dp_ebm_by_rate"]
+    assert set(by_rate) == {study.title for study in STUDIES}
+    for each in by_rate.values():
+        assert {DEFAULT, BEST} == set(dp_ebm_columns(each))
+
+
 def test_dp_ebm_takes_bounds_from_the_schema() -> None:
     model = dp_ebm_of(SCHEMA, 2.0, 0.1)
     assert len(model.feature_types) == len(SCHEMA.features)
