@@ -143,7 +143,6 @@ def test_the_network_learns() -> None:
     assert network_scores(data, 0, 8.0)[0] > 0.6
 
 
-@pytest.mark.skipif(not is_installed("interpret"), reason="DP-EBM is not installed")
 def test_stored_figures_of_dp_ebm_are_kept_where_it_is_not_installed() -> None:
     by_rate = _stored()["dp_ebm_by_rate"]
     assert set(by_rate) == {study.title for study in STUDIES}
@@ -151,6 +150,7 @@ def test_stored_figures_of_dp_ebm_are_kept_where_it_is_not_installed() -> None:
         assert {DEFAULT, BEST} == set(dp_ebm_columns(each))
 
 
+@pytest.mark.skipif(not is_installed("interpret"), reason="DP-EBM is not installed")
 def test_dp_ebm_takes_bounds_from_the_schema() -> None:
     model = dp_ebm_of(SCHEMA, 2.0, 0.1)
     assert len(model.feature_types) == len(SCHEMA.features)
