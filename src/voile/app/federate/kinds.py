@@ -117,7 +117,7 @@ class NetworkKind(TableKind):
     def options(self, stated: Mapping[str, Any], folder: Path) -> NetworkOptions | None:  # noqa: ARG002
         if not stated:
             return None
-        strength = stated.get("proximal")
+        strength: Any = stated.get("proximal")
         if len(stated) != 1 or type(strength) not in (int, float) or not 0 < strength < math.inf:
             raise InvalidInput(
                 "this pipeline has one option, proximal (FedProx), a number above 0 such as 0.1; "
