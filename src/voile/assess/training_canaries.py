@@ -289,14 +289,14 @@ def log_likelihood(
         [math.comb(together, int(n)) * rate**n * (1 - rate) ** (together - n) for n in drawn]
     )
 
-    def of(moved: Floats) -> Floats:
+    def likelihood(moved: Floats) -> Floats:
         exponents = (moved[..., np.newaxis] - drawn / 2) * drawn / noise**2
         summed = (chances * np.exp(np.clip(exponents, -700, 700))).sum(axis=-1)
         found: Floats = np.log(summed).sum(axis=0)
         return found
 
     with np.errstate(divide="ignore"):
-        both = of(along) - (of(-along) if relation is Relation.REPLACE_ONE else 0.0)
+        both = likelihood(along) - (likelihood(-along) if relation is Relation.REPLACE_ONE else 0.0)
     return np.nan_to_num(both)
 
 

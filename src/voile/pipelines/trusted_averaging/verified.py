@@ -174,7 +174,7 @@ class VerifiedRound:
         if medians[0] > max(needed, 0.0) and medians[1] > 0:
             told, scored, matched = True, over_median(said), over_median(cosines)
         else:
-            told = before.told
+            told = before.is_told
             carried = {name: before.carried(name) for name in lengths}
             scored, matched = ({n: each[i] for n, each in carried.items()} for i in (0, 1))
         training = self.network.training
