@@ -193,7 +193,7 @@ def run(setting: Setting) -> dict[str, Any]:
         "reward": sum(shares[name] for name in bad),
         "first": any(name in first for name in bad),
         "lowest": min(shares[name] for name in honest),
-        "told": known.told,
+        "told": known.is_told,
         "named": sum(bool(known.parties[name][-1].reason) for name in bad),
         "heaviest": max(s.weight for rows in scores.values() for s in rows),
     }

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.app.training_examples import DELTA, asked, table, write_csv, write_people
 from tests.unit.release.statistics.examples import SCHEMA, people
 
+from voile.app.assess.subjects import find_subject
 from voile.app.calls import handle
 from voile.app.commands.budget import OpenBudget
 from voile.app.commands.explain import Explain
@@ -70,6 +71,40 @@ def test_it_is_trained_judged_and_explained(home: Path, label: str, figure: str)
     assert again.new == ()
     handle(WriteReport.read({"artefact": str(home / "model"), "output": str(home / "page.html")}))
     assert "ill" in (home / "page.html").read_text()
+
+
+def test_where_every_feature_has_cut_points_there_are_two_releases(home: Path) -> None:
+    """The share of the fine tables goes to the moments."""
+    points = {"age": (30.0, 50.0, 70.0), "pressure": (120.0, 140.0)}
+    kept = tuple(
+        replace(each, cuts=points[each.name]) for each in SCHEMA.features if each.name in points
+    )
+    (home / "people.toml").write_text(replace(SCHEMA, features=kept).dumps())
+    preview: Any = handle(asked(home, preview=True))
+    assert "fine tables" not in str(preview.preview)
+    result: Any = handle(asked(home))
+    trained = result.trained
+    assert len(result.new) == len(trained.events) == 2
+    assert sum(each.rho for each in trained.events) == pytest.approx(trained.budget.rho)
+    assert "fine tables" not in str(trained.guarantee)
+    assert not handle(asked(home)).new
+    assert trained.quality["charged"]["figures"]["AUC"]["figure"] > 0.6
+    explained: Any = handle(
+        Explain.read(
+            {
+                "model": str(home / "model"),
+                "data": str(home / "open.csv"),
+                "database": str(home / "log.db"),
+            }
+        )
+    )
+    assert explained.explained.explanation.guarantees == (trained.guarantee,)
+    subject = find_subject(home / "model")
+    assert [each.name for each in subject.trials] == ["centred moments", "calibration table"]
+    assert [each.event for each in subject.trials] == list(trained.events)
+    page = handle(WriteReport(artefact=home / "model")).path
+    assert "<td>centred moments</td>" in page.read_text("utf-8")
+    assert "<td>fine tables</td>" not in page.read_text("utf-8")
 
 
 def alarms_of_a_draw(home: Path, number: int) -> list[str]:

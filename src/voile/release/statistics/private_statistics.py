@@ -83,18 +83,20 @@ def joint_guarantee(budget: StatisticsBudget, *, protected: Protected, delta: fl
     >>> round(joint_guarantee(budget, protected=protected, delta=1e-5).epsilon, 3)
     2.0
     """
-    sensitivity = budget.tables_sensitivity
+    sensitivity, together = (
+        budget.tables_sensitivity,
+        "all three" if budget.table_places else "both",
+    )
+    tables = "fine tables, " * bool(budget.table_places)
     check_bounds(sensitivity, protected)
     return Guarantee(
-        epsilon=zcdp_to_epsilon(
-            budget.tables_rho + budget.moments_rho + budget.calibration_rho, delta
-        ),
+        epsilon=zcdp_to_epsilon(sum(budget.rhos.values()), delta),
         delta=delta,
         protected=protected,
         against=(Adversary.PUBLIC,),
         computational=False,
-        mechanism="discrete Gaussian noise on fine tables, centred moments and a calibration table",
-        composition="all three together, by zero-concentrated differential privacy",
+        mechanism=f"discrete Gaussian noise on {tables}centred moments and a calibration table",
+        composition=f"{together} together, by zero-concentrated differential privacy",
         public_facts=PUBLIC_FACTS,
         assumptions=(
             *sensitivity.conditions,
