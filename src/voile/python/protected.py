@@ -107,7 +107,7 @@ class ProtectedExplainer:
         steady = terms.pop("treats_rows_independently", False)
         self.schema = None if schema is None and self._is_named else given_schema(schema)
         check_origin(model_origin, self.protect, named=self._is_named)
-        check_background(background, terms, self.protect)
+        check_background(background, terms, self.protect, named=self._is_named)
         stated = {_RENAMED.get(key, key): value for key, value in terms.items()}
         self._given = background
         self._wrapped: WrappedModel | None = None

@@ -72,8 +72,15 @@ def check_origin(origin: str | None, protect: RowPart, *, named: bool) -> None:
         )
 
 
-def check_background(background: Any, terms: Mapping[str, Any], protect: RowPart) -> None:
+def check_background(
+    background: Any, terms: Mapping[str, Any], protect: RowPart, *, named: bool
+) -> None:
     """A background that is not protected is used as if anybody might see it: somebody says so."""
+    if background is None and protect is RowPart.BACKGROUND and not named:
+        raise InvalidInput(
+            "background: pass the protected rows, voile.Explainer(model, X_private, "
+            'protect="background", ...)'
+        )
     if background is None or protect is RowPart.BACKGROUND:
         return
     if terms.get("background_origin") is None:

@@ -183,6 +183,7 @@ def test_a_crash_while_it_is_computed_charges_nothing(monkeypatch: pytest.Monkey
         ({"protect": "everybody"}, "protect must be one of 'background', 'population'"),
         ({"model": lambda table: table["age"]}, r"output_range: .*output_range=\(smallest"),
         ({"epsilom": 1}, "epsilom: there is no such field"),
+        ({"rows": None}, "background: pass the protected rows"),
         ({"background_rows": 0}, "background_rows: expected a number of rows, or None"),
     ],
 )
@@ -334,7 +335,7 @@ def test_importance_over_a_protected_population() -> None:
     with pytest.raises(UnstatedPrice, match="importance over 150 protected rows"):
         voile.importance(MODEL, PRIVATE, background=public, **stated)
     found: Any = voile.importance(MODEL, PRIVATE, background=public, epsilon=0.5, **stated)
-    assert (found.guarantee.epsilon, found.shape) == (0.5, (1, 3))
+    assert (found.guarantee.epsilon, found.shape) == (0.5, (3,))
     assert found.data is None
     spent = budget.spent
     again = voile.importance(MODEL, PRIVATE, background=public, epsilon=0.5, **stated)
@@ -342,6 +343,15 @@ def test_importance_over_a_protected_population() -> None:
     over_itself = voile.importance(MODEL, spoilt(), noise=0.05, **stated)
     assert budget.spent > spent
     assert np.isfinite(over_itself.values).all()
+
+
+def test_names_of_the_strongest_features_have_no_half_width() -> None:
+    stated: dict[str, Any] = {"schema": SCHEMA, "model_origin": "public", "top": 2}
+    stated |= {"budget": Budget("clinic 2026", **TERMS), "background": people(30, seed=7)}
+    with pytest.raises(UnstatedPrice, match="accuracy"):
+        voile.importance(MODEL, PRIVATE, **stated)
+    found = voile.importance(MODEL, PRIVATE, epsilon=0.5, **stated)
+    assert np.count_nonzero(found.values) == 2
 
 
 def test_each_explained_record_pays_for_itself() -> None:
