@@ -352,9 +352,9 @@ def test_another_model_is_refused_by_name(home: Path) -> None:
 
 
 def test_only_the_label_is_predicted(home: Path) -> None:
-    assert handle(asked(home, target="ill", preview=True)).count == 1500
+    assert handle(asked(home, label="ill", preview=True)).count == 1500
     with pytest.raises(InvalidInput, match="the label of the schema 'people' is 'ill'"):
-        handle(asked(home, target="age"))
+        handle(asked(home, label="age"))
 
 
 @pytest.mark.parametrize("label", [None, Label("ill", Categories(("yes",)))])
