@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from experiments.fedsva.data import Federation
 from experiments.fedsva.published import Trained
 from experiments.lib.adapted_norm import AdaptedNorm, fit_with_adapted_norm
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training import Perceptron, Softmax, TargetLoss

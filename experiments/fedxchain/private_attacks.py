@@ -22,8 +22,8 @@ from benchmarks.harness import Figure, write
 from experiments.fedxchain.attackers import Attack, Poisoned, backdoored, flipped, nothing, times
 from experiments.lib.datasets import loaders
 from experiments.lib.datasets.partitions import at_random, evenly_by_label
-from voile import Protected, ProtectedUnit, Relation
 from voile.core.atomic_file import replace_file
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.datasets import Dataset
 from voile.federation import (

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from voile import Relation
 from voile.core import randomness
 from voile.core.errors import InvalidInput, Refused
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy import events
 from voile.privacy.mechanisms import (
     ChoicePreview,

@@ -20,8 +20,7 @@ from tests.statistical.conftest import (
     chosen,
     neighbouring_scores,
 )
-from voile import Relation
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.accounting.conversion import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon
 from voile.privacy.mechanisms import (
     DiscreteGaussian,

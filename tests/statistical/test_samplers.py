@@ -18,8 +18,7 @@ from tests.statistical.conftest import (
     chosen,
     named_sets,
 )
-from voile import Relation
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.mechanisms import SubsetSelection
 
 CHANCE = 1e-7

@@ -32,7 +32,7 @@ class PrivateStatistics:
         guarantee: joint, of all three (`joint_guarantee`).
 
     >>> import numpy as np
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
@@ -75,7 +75,7 @@ class PrivateStatistics:
 def joint_guarantee(budget: StatisticsBudget, *, protected: Protected, delta: float) -> Guarantee:
     """What all three releases of a budget promise together.
 
-    >>> from voile import Relation
+    >>> from voile.core.guarantee import Relation
     >>> from voile.datasets.clinic import SCHEMA
     >>> given = {"schema": SCHEMA, "rows": 8000, "relation": Relation.BLANK_ONE}
     >>> budget = StatisticsBudget.within(**given, epsilon=2.0, delta=1e-5)

@@ -306,7 +306,7 @@ class PrivateFineTables(_CountsRelease):
         2. Cells come from the schema: also those in which nobody is.
         3. No row makes `draw` raise.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
@@ -362,7 +362,7 @@ class PrivateMoments(_StatisticsRelease):
     Args: besides those of all three:
         tables: the first release, paid for.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
@@ -449,7 +449,7 @@ class PrivateCalibrationTable(_CountsRelease):
     Args: besides those of all three:
         tables, moments: the releases before it, paid for.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))

@@ -10,8 +10,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from voile import Relation
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.mechanisms import SubsetSelection
 from voile.privacy.mechanisms import selection as response
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from voile import Relation
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.mechanisms import ExponentialMechanism, selection
 from voile.privacy.sensitivity import Norm, Sensitivity, mean_absolute_shapley_coordinate
 
