@@ -1,13 +1,14 @@
 """Exact Shapley values of trees over many background rows at once.
 
-A leaf asks something of each of the w features on its path. For one leaf, a row is therefore a set:
-the features that would let it in. Let A be the set of an explained row and B that of a background
-row. A coalition reaches the leaf if it holds every feature that B lacks, and none that A lacks; so
-the leaf has a part only if A and B together hold all features. Then p = w − |B| features are A's
-alone, q = w − |A| are B's alone, and the Shapley values of a leaf of weight 1 are
+A leaf asks something of each of the w players on its path; a player is a feature, or all features
+that were made of one column. For one leaf, a row is therefore a set: the players that would let it
+in. Let A be the set of an explained row and B that of a background row. A coalition reaches the
+leaf if it holds every player that B lacks, and none that A lacks; so the leaf has a part only if A
+and B together hold all players. Then p = w − |B| players are A's alone, q = w − |A| are B's alone,
+and the Shapley values of a leaf of weight 1 are
 
-    + (p − 1)!·q!/(p + q)! = + ∫ t^(p−1)·(1 − t)^q dt    for each of the p features,
-    − p!·(q − 1)!/(p + q)! = − ∫ t^p·(1 − t)^(q−1) dt    for each of the q features.
+    + (p − 1)!·q!/(p + q)! = + ∫ t^(p−1)·(1 − t)^q dt    for each of the p players,
+    − p!·(q − 1)!/(p + q)! = − ∫ t^p·(1 − t)^(q−1) dt    for each of the q players.
 
 The integrands are polynomials of a degree below w, so half as many points integrate them without
 error. At one point t, every background row that fits A adds t^(w−|B|): these are sums over all sets
@@ -26,15 +27,16 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.players import Players
 from voile.models import Rows
 
 Values: TypeAlias = NDArray[np.float64]
-"""Shape (rows, features, outputs)."""
+"""Shape (rows, players, outputs)."""
 Sets: TypeAlias = NDArray[np.signedinteger[Any]]
-"""Features of a path as the bits of a number."""
+"""Players of a path as the bits of a number."""
 
 WIDEST: Final = 18
-"""Features on a path: a leaf keeps 2^w counts."""
+"""Players on a path: a leaf keeps 2^w counts."""
 MOST: Final = 1 << 27
 """Counts that all leaves keep together."""
 _KEPT: Final = 1 << 22
@@ -47,15 +49,19 @@ _CELLS: Final = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Leaves of any trees that ask something of the same number of features.
+    """Leaves of any trees that ask the same number of features and of players.
 
     Args:
-        features: which ones, shape (leaves, width).
+        players: who is asked, shape (leaves, width).
+        slots: to which of them a feature belongs, shape (leaves, questions).
+        features: which features are asked.
         above, upto: a value passes if it is larger than one and not larger than the other.
-        lets_missing: whether a missing value passes; all of this shape.
+        lets_missing: whether a missing value passes; all of the shape of `slots`.
         weights: what a leaf adds to each output, shape (leaves, outputs).
     """
 
+    players: NDArray[np.intp]
+    slots: NDArray[np.int32]
     features: NDArray[np.intp]
     above: NDArray[np.float64]
     upto: NDArray[np.float64]
@@ -64,7 +70,7 @@ class Leaves:
 
     @property
     def width(self) -> int:
-        return self.features.shape[1]
+        return self.players.shape[1]
 
     def __len__(self) -> int:
         return len(self.features)
@@ -74,21 +80,21 @@ class Leaves:
         return Leaves(*(array[start:stop] for array in vars(self).values()))
 
     def lacking(self, columns: NDArray[np.float64]) -> Sets:
-        """For each leaf and row the features that keep it out, shape (leaves, rows).
+        """For each leaf and row the players that keep it out, shape (leaves, rows).
 
         Args:
             columns: the rows, column by column, shape (features, rows).
         """
         found = np.zeros((len(self), columns.shape[1]), dtype=np.int32)
         missing = np.isnan(columns)
-        for place in range(self.width):
+        for place in range(self.features.shape[1]):
             features = self.features[:, place]
             values = columns[features]
             passes = values > self.above[:, place, np.newaxis]
             passes &= values <= self.upto[:, place, np.newaxis]
             if missing.any():
                 passes |= missing[features] & self.lets_missing[:, place, np.newaxis]
-            found |= np.multiply(~passes, 1 << place, dtype=np.int32)
+            found |= np.left_shift(~passes, self.slots[:, place, np.newaxis], dtype=np.int32)
         return found
 
 
@@ -101,7 +107,7 @@ def _points(width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 @dataclass(frozen=True, eq=False)
 class CountedLeaves:
-    """Leaves, and how many background rows lack which features of their paths.
+    """Leaves, and how many background rows lack which players of their paths.
 
     Args:
         leaves: see `Leaves`.
@@ -141,7 +147,7 @@ class CountedLeaves:
     def sums(self) -> NDArray[np.float64]:
         """What a row gets from the leaves, shape (2, sets, leaves).
 
-        With S the features that it lacks and T those and j, a feature j that it has gets
+        With S the players that it lacks and T those and j, a player j that it has gets
         sums[0, S] − sums[0, T] − sums[1, T], and one that it lacks −sums[1, S].
         """
         return _sums(self.counts / self.size, self.leaves.width)
@@ -151,7 +157,7 @@ class CountedLeaves:
 
         Args:
             columns: rows, shape (features, rows).
-            total: shape (outputs, features, rows).
+            total: shape (outputs, players, rows).
         """
         few = columns.shape[1] <= _FEW
         if self.kept is None and few:
@@ -163,7 +169,7 @@ class CountedLeaves:
             self._add(self.leaves.lacking(columns[:, part]), sums, total[:, :, part])
 
     def _add(self, lacks: Sets, sums: NDArray[np.float64], total: Values) -> None:
-        leaves, (_, features, count) = self.leaves, total.shape
+        leaves, (_, players, count) = self.leaves, total.shape
         cells = lacks.astype(np.intp) * len(leaves) + np.arange(len(leaves))[:, np.newaxis]
         gains, losses = sums.reshape(2, -1)
         has, loses, either = gains.take(cells), losses.take(cells), gains + losses
@@ -171,18 +177,18 @@ class CountedLeaves:
             bit = 1 << place
             joined = either.take(cells + bit * len(leaves), mode="clip")
             found = np.where(lacks & bit, -loses, has - joined)
-            where = leaves.features[:, place, np.newaxis] * count + np.arange(count)
+            where = leaves.players[:, place, np.newaxis] * count + np.arange(count)
             for output, weights in enumerate(leaves.weights.T):
                 weighted = (found * weights[:, np.newaxis]).ravel()
-                added = np.bincount(where.ravel(), weighted, minlength=count * features)
-                total[output] += added.reshape(features, count)
+                added = np.bincount(where.ravel(), weighted, minlength=count * players)
+                total[output] += added.reshape(players, count)
 
     def _add_one(self, lacks: Sets, total: NDArray[np.float64]) -> None:
         """The same of one row, where sums over all sets would cost more.
 
         Args:
             lacks: shape (leaves,).
-            total: shape (outputs, features).
+            total: shape (outputs, players).
         """
         leaves, sets = self.leaves, np.arange(self.counts.shape[1])
         fits = np.where(sets & lacks[:, np.newaxis], 0.0, self.counts / self.size)
@@ -193,7 +199,7 @@ class CountedLeaves:
         found -= _bits(lacks, leaves.width) * lost
         for output, weights in enumerate(leaves.weights.T):
             weighted = (found * weights[:, np.newaxis]).ravel()
-            total[output] += np.bincount(leaves.features.ravel(), weighted, total.shape[1])
+            total[output] += np.bincount(leaves.players.ravel(), weighted, total.shape[1])
 
 
 def _bits(sets: Sets, width: int) -> NDArray[np.float64]:
@@ -222,7 +228,7 @@ def _sums(share: NDArray[np.float64], width: int) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def _coefficients(width: int) -> NDArray[np.float64]:
-    """Of p features that a row has alone and q that the background row has, shape (2, p, q)."""
+    """Of p players that a row has alone and q that the background row has, shape (2, p, q)."""
     found = np.zeros((2, width + 1, width + 1))
     for p in range(width + 1):
         for q in range(width + 1 - p):
@@ -245,22 +251,29 @@ class TreePatterns:
     Args:
         parts: its leaves.
         dtype: of the values that trees compare.
+        players: how many there are.
         base: the mean output over the background, shape (outputs,).
     """
 
     parts: tuple[CountedLeaves, ...]
     dtype: Any
+    players: int
     base: NDArray[np.float64]
 
     @classmethod
-    def from_ensemble(cls, ensemble: Any, background: Rows) -> TreePatterns | None:
+    def from_ensemble(
+        cls, ensemble: Any, background: Rows, players: Players | None = None
+    ) -> TreePatterns | None:
         """From shap's reading of an ensemble; None if its trees are too large for this.
 
         Args:
             ensemble: `shap.TreeExplainer(model).model`.
             background: NaN where a value is missing.
+            players: who plays; each feature by itself if not given.
         """
-        groups = leaves_by_width(ensemble)
+        count = background.shape[1] if players is None else players.count
+        owners = np.arange(count) if players is None else players.owner
+        groups = grouped_leaves(ensemble, owners)
         if groups is None:
             return None
         columns = as_columns(background, ensemble.input_dtype)
@@ -273,7 +286,7 @@ class TreePatterns:
         alone = ensemble.children_left[:, 0] < 0
         base = ensemble.values[alone, 0].sum(axis=0) + ensemble.base_offset
         base = np.atleast_1d(base + sum(part.mean for part in parts)).astype(np.float64)
-        return cls(tuple(parts), ensemble.input_dtype, base)
+        return cls(tuple(parts), ensemble.input_dtype, count, base)
 
     @property
     def is_large(self) -> bool:
@@ -281,9 +294,9 @@ class TreePatterns:
         return any(part.kept is None for part in self.parts)
 
     def values(self, rows: Rows) -> Values:
-        """Shape (rows, features, outputs)."""
+        """Shape (rows, players, outputs)."""
         columns = as_columns(rows, self.dtype)
-        total = np.zeros((len(self.base), *columns.shape))
+        total = np.zeros((len(self.base), self.players, len(rows)))
         for part in self.parts:
             part.add(columns, total)
         return np.ascontiguousarray(total.transpose(2, 1, 0))
@@ -303,16 +316,16 @@ def _in_parts(leaves: Leaves) -> Iterator[Leaves]:
 # --- from trees to leaves -------------------------------------------------------------------------
 
 
-def leaves_by_width(ensemble: Any) -> list[Leaves] | None:
-    """Leaves by how many features their paths ask; None if there is too much to keep.
+def grouped_leaves(ensemble: Any, owners: NDArray[np.intp]) -> list[Leaves] | None:
+    """Leaves that ask alike many features and players; None if there is too much to keep.
 
     Leaves of a path without features have no part in any value and are left out.
     """
-    found: dict[int, list[Leaves]] = {}
+    found: dict[tuple[int, int], list[Leaves]] = {}
     kept = 0
     for tree in range(len(ensemble.features)):
-        for leaves in _tree_leaves(ensemble, tree):
-            found.setdefault(leaves.width, []).append(leaves)
+        for leaves in _tree_leaves(ensemble, tree, owners):
+            found.setdefault((leaves.features.shape[1], leaves.width), []).append(leaves)
             kept += len(leaves) << leaves.width
             if leaves.width > WIDEST or kept > MOST:
                 return None
@@ -324,8 +337,26 @@ def _joined(group: Sequence[Leaves]) -> Leaves:
     return Leaves(*(np.concatenate(each) for each in arrays))
 
 
-def _tree_leaves(ensemble: Any, tree: int) -> Iterator[Leaves]:
-    """Of one tree, by width; each level of its nodes in one step."""
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """What the way to each node of a tree asks, by feature that the tree uses.
+
+    Args:
+        used: the features.
+        above, upto, lets, asked: shape (nodes, used).
+        ends: which nodes are leaves.
+    """
+
+    used: NDArray[np.intp]
+    above: NDArray[np.float64]
+    upto: NDArray[np.float64]
+    lets: NDArray[np.bool_]
+    asked: NDArray[np.bool_]
+    ends: NDArray[np.intp]
+
+
+def _nodes(ensemble: Any, tree: int) -> _Nodes:
+    """Each level of a tree in one step."""
     left, right = ensemble.children_left[tree], ensemble.children_right[tree]
     splits = left >= 0
     used, place = np.unique(ensemble.features[tree][splits], return_inverse=True)
@@ -334,14 +365,12 @@ def _tree_leaves(ensemble: Any, tree: int) -> Iterator[Leaves]:
     shape = (len(left), len(used))
     above, upto = np.full(shape, -np.inf), np.full(shape, np.inf)
     lets, asked = np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
-    level, leaves = np.zeros(1, dtype=np.intp), list[NDArray[np.intp]]()
+    level, ends = np.zeros(1, dtype=np.intp), list[NDArray[np.intp]]()
     while len(level):
-        leaves.append(level[~splits[level]])
+        ends.append(level[~splits[level]])
         nodes = level[splits[level]]
-        threshold, default = (
-            ensemble.thresholds[tree][nodes],
-            ensemble.children_default[tree][nodes],
-        )
+        threshold = ensemble.thresholds[tree][nodes]
+        default = ensemble.children_default[tree][nodes]
         for children, bounds, tighter in ((left, upto, np.minimum), (right, above, np.maximum)):
             these, where = children[nodes], column[nodes]
             for array in (above, upto, lets, asked):
@@ -350,19 +379,30 @@ def _tree_leaves(ensemble: Any, tree: int) -> Iterator[Leaves]:
             lets[these, where] &= default == these
             asked[these, where] = True
         level = np.concatenate([left[nodes], right[nodes]])
-    ends = np.concatenate(leaves)
-    widths = asked[ends].sum(axis=1)
-    weights = ensemble.values[tree]
-    counts = widths * weights[ends].any(axis=1)
-    for width in np.unique(counts[counts > 0]):
-        these = ends[counts == width]
-        rows, columns = np.nonzero(asked[these])
-        rows = these[rows].reshape(-1, width)
-        columns = columns.reshape(-1, width)
-        yield Leaves(
-            features=used[columns].astype(np.intp),
-            above=above[rows, columns],
-            upto=upto[rows, columns],
-            lets_missing=lets[rows, columns],
-            weights=weights[these].astype(np.float64),
-        )
+    return _Nodes(used.astype(np.intp), above, upto, lets, asked, np.concatenate(ends))
+
+
+def _tree_leaves(ensemble: Any, tree: int, owners: NDArray[np.intp]) -> Iterator[Leaves]:
+    """Of one tree, those that ask alike many features and players together."""
+    nodes, weights = _nodes(ensemble, tree), ensemble.values[tree].astype(np.float64)
+    questions = nodes.asked[nodes.ends].sum(axis=1) * weights[nodes.ends].any(axis=1)
+    for count in np.unique(questions[questions > 0]):
+        ends = nodes.ends[questions == count]
+        places = np.nonzero(nodes.asked[ends])[1].reshape(-1, count)
+        own = owners[nodes.used[places]]
+        order = own.argsort(axis=1, kind="stable")
+        places, own = np.take_along_axis(places, order, 1), np.take_along_axis(own, order, 1)
+        first = np.diff(own, axis=1, prepend=-1) != 0
+        slots = first.cumsum(axis=1) - 1
+        for width in np.unique(slots[:, -1] + 1):
+            alike = slots[:, -1] + 1 == width
+            rows, columns = ends[alike, np.newaxis], places[alike]
+            yield Leaves(
+                players=own[alike][first[alike]].reshape(-1, width),
+                slots=slots[alike].astype(np.int32),
+                features=nodes.used[columns],
+                above=nodes.above[rows, columns],
+                upto=nodes.upto[rows, columns],
+                lets_missing=nodes.lets[rows, columns],
+                weights=weights[ends[alike]],
+            )

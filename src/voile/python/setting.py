@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from voile.python.view import ExplanationView
 
 BACKGROUND_ROWS: Final = 1_000
+_FEW_EVALUATIONS: Final = 2_000
+"""Of which no model takes two seconds."""
+_TIMED_SHARE: Final = 20
 _FEW_TIMED: Final = 2
 _MANY_TIMED: Final = 32
 
@@ -248,9 +251,12 @@ def expected_seconds(choice: Choice, rows: Rows) -> float:
     engine = choice.engine
     if isinstance(engine, GameEngine):
         evaluations = engine.work(rows)
-        tiled = np.resize(engine.background, (BATCH_ROWS, engine.background.shape[1]))
+        if evaluations < _FEW_EVALUATIONS:
+            return 0.0
+        most = min(BATCH_ROWS, evaluations // _TIMED_SHARE)
+        tiled = np.resize(engine.background, (most, engine.background.shape[1]))
         predict = engine.parts.inner.predict
-        return evaluations * (1e-6 + seconds_per_row(lambda n: predict(tiled[:n]), BATCH_ROWS))
+        return evaluations * (1e-6 + seconds_per_row(lambda count: predict(tiled[:count]), most))
     if not isinstance(engine, TreeEngine):
         return 0.0
     if engine.reader.is_large:
