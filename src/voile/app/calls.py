@@ -23,6 +23,7 @@ from voile.app.commands import (
     explain,
     federate,
     recommend,
+    serve,
     train,
     workspace,
 )
@@ -79,6 +80,10 @@ HANDLERS: Final[dict[type[Command], str]] = {
     federate.ShowNodeStatus: "voile.app.federate.join:show_status",
     federate.MakeNodeKeys: "voile.app.federate.join:make_keys",
     federate.WriteReport: "voile.app.report.handler:write",
+    serve.Serve: "voile.app.serving.handler:serve",
+    serve.AddKey: "voile.app.keys:add",
+    serve.ListKeys: "voile.app.keys:list_all",
+    serve.RevokeKey: "voile.app.keys:revoke",
     federate.StartTestbed: "voile.app.testbed:start",
     federate.StopTestbed: "voile.app.testbed:stop",
 }

@@ -82,6 +82,8 @@ _COMMANDS: Final = {
     "schema": "Show a schema, check data against it, or propose one from public rows.",
     "audit": "Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
     "budget": "Open, show and renew privacy budgets, and verify them against the audit log.",
+    "serve": "Answer over HTTP with the releases of a workspace, until it is told to stop.",
+    "keys": "Issue, list and revoke keys of the HTTP service.",
     "recommend": "Train a recommender once; what users see about themselves is then free.",
     "testbed": "A SuperLink and nodes on this machine, for trying out and for tests only.",
 }

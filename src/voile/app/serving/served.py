@@ -1,0 +1,540 @@
+"""A workspace as it is served: all releases loaded once, and requests of strangers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from voile.app.calls import Context
+from voile.app.commands.explain import Explain
+from voile.app.explain import ExplanationInputs, ExplanationRequest, RowsToExplain
+from voile.app.explain.charging import Settlement
+from voile.app.explain.files import as_plain
+from voile.app.explain.questions import ReleaseTerms
+from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined
+from voile.app.explain.service import ReleaseService
+from voile.app.explain.walk import Outcome
+from voile.app.explain_rows import ExplanationJob
+from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
+from voile.app.serving.delay import Delay, delay_of
+from voile.app.serving.once import AnsweredMeanwhile, Once, Receiving
+from voile.app.workspace.file import WorkspaceFile
+from voile.app.workspace.ledger_comparison import check_ledger
+from voile.app.workspace.serve_table import ServeTable
+from voile.attribution import CONSTANT_WORK, Speed
+from voile.core.errors import InvalidInput, Refused
+from voile.core.explanation import Explanation
+from voile.core.guarantee import RowPart
+from voile.core.identifiers import canonical_identifier
+from voile.core.schema import Problem
+from voile.records.access import (
+    PART,
+    Duty,
+    add_recipient,
+    find_account,
+    is_recipient,
+    public_name,
+    register_accounts,
+)
+from voile.records.ledger.history import entry_at
+from voile.records.storage import Reader
+from voile.records.vault import SigningSchedule, Vault, open_vault_at
+from voile.release import Preview, Release
+
+_HOUR: Final = 3600.0
+_MOST_TOLD: Final = 20
+Columns: TypeAlias = dict[str, list[Any]]
+
+
+class UnknownName(InvalidInput):
+    """There is nothing of this name for whoever asks."""
+
+
+class UnusableRows(InvalidInput):
+    """Rows do not fit the schema.
+
+    Args:
+        problems: of each the column and, for public rows, the row and what is wrong; never a value.
+    """
+
+    def __init__(self, problems: Sequence[Mapping[str, Any]]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("the rows do not fit the schema of this release")
+
+
+class PaymentNeeded(Refused):
+    """The release costs privacy budget, and no account was named.
+
+    Args:
+        preview: the price.
+    """
+
+    def __init__(self, preview: Preview) -> None:
+        self.preview = preview
+        super().__init__("this release costs privacy budget: name the account that pays")
+
+
+class KeyNeeded(InvalidInput):
+    """A request that would be charged again if it were repeated needs a key against that."""
+
+
+@dataclass(frozen=True)
+class AskedExplanation:
+    """What a request asks for.
+
+    Args:
+        rows: columns by name, a list of rows by name, a list of rows in the order of the schema,
+            or an array in the schema's numbers.
+        account: who pays: its name, or its public name.
+        purpose, redraw: as of `voile explain`.
+        repeat: key against repetition.
+        endpoint: where it was sent; keys of two endpoints are two keys.
+    """
+
+    rows: Any = field(repr=False)
+    account: str | None = None
+    purpose: str = "explanation"
+    redraw: bool = False
+    repeat: str | None = None
+    endpoint: str = ""
+
+
+@dataclass(frozen=True)
+class PreparedRequest:
+    """A request that was checked, and what recognises its repetition."""
+
+    request: ExplanationRequest
+    once: Once | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ServedRelease:
+    """A release, loaded.
+
+    Args:
+        anonymous: it is answered without a key.
+        delay: when a charged answer may leave; None where it leaves when it is ready.
+    """
+
+    name: str
+    job: ExplanationJob
+    service: ReleaseService
+    speed: Speed
+    anonymous: bool = False
+    delay: Delay | None = None
+
+    @cached_property
+    def inputs(self) -> ExplanationInputs:
+        """Model, schema and background."""
+        return self.job.inputs(self.speed)
+
+    def release(self, rows: int = 1) -> Release[Explanation]:
+        """What answers for this many rows."""
+        return self.job.release(self.service, rows)
+
+    @cached_property
+    def is_free(self) -> bool:
+        """Whether it costs nothing."""
+        return ReleaseTerms(self.release()).is_free
+
+    @property
+    def shows_rows(self) -> bool:
+        """Whether the rows it explains are public."""
+        return not self.job.spec.protect.is_explained
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """What is explained."""
+        return tuple(self.inputs.model.output_names or ("output_1",))
+
+    def read(self, given: Any) -> RowsToExplain:
+        """Rows, checked; `UnusableRows` tells what is wrong without a value."""
+        if isinstance(given, np.ndarray):
+            return self._read(given, {})
+        table = self._table(given)
+        return self._read(table, table)
+
+    def _read(self, given: Any, table: Columns) -> RowsToExplain:
+        try:
+            return self.inputs.read_rows(given)
+        except InvalidInput:
+            raise UnusableRows(self._problems(table)) from None
+
+    def _problems(self, table: Columns) -> list[dict[str, Any]]:
+        """By column; of protected rows nothing but which columns there have to be."""
+        schema, column = self.inputs.schema, self.job.spec.id_column
+        needed = [*schema.feature_names, *([] if column is None else [column])]
+        missing = [name for name in needed if name not in table]
+        if missing or not self.shows_rows or len({len(each) for each in table.values()}) != 1:
+            return [{"column": name, "problem": "missing column"} for name in missing]
+        report = schema.check({name: table[name] for name in schema.feature_names})
+        return [
+            {"column": each.name, "row": example.row, "problem": str(finding.problem)}
+            for each in report.features
+            for finding in each.findings
+            if finding.problem is not Problem.MISSING
+            for example in finding.examples
+        ][:_MOST_TOLD]
+
+    def _table(self, given: Any) -> Columns:
+        """Columns by name, whatever form rows were sent in."""
+        if isinstance(given, Mapping):
+            return {str(name): list(cells) for name, cells in given.items()}
+        rows = list(given)
+        if all(isinstance(row, Mapping) for row in rows):
+            names = dict.fromkeys(name for row in rows for name in row)
+            return {name: [row.get(name) for row in rows] for name in names}
+        names = dict.fromkeys(self.inputs.schema.feature_names)
+        if any(isinstance(row, Mapping) or len(row) != len(names) for row in rows):
+            raise UnusableRows([{"problem": f"expected {len(names)} values in each row"}])
+        return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+    def predictions(self, rows: RowsToExplain) -> list[Any] | None:
+        """What the model predicts for public rows; None for protected ones, whose predictions are
+        covered by no guarantee."""
+        if not self.shows_rows:
+            return None
+        found = self.inputs.model.predict(self.inputs.schema.numbers(rows.rows)).tolist()
+        return [row[0] if len(row) == 1 else row for row in found]
+
+    def facts(self) -> dict[str, Any]:
+        """What is public about it."""
+        spec, preview = self.job.spec, self.release().preview(1)
+        return {
+            "name": self.name,
+            "protects": f"{spec.protect} rows",
+            "free": self.is_free,
+            "anonymous": self.anonymous,
+            "level": spec.level.value,
+            "columns": list(self.inputs.schema.feature_names),
+            "id_column": spec.id_column,
+            "outputs": list(self.output_names),
+            "alarms": list(self.inputs.alarms),
+            "delay": None if self.delay is None else self.delay.seconds(1),
+            "price_of_one_row": preview_facts(preview),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ServedWorkspace:
+    """A workspace, opened for strangers."""
+
+    file: WorkspaceFile
+    service: ReleaseService
+    releases: Mapping[str, ServedRelease]
+
+    @property
+    def settings(self) -> ServeTable:
+        """What [serve] says."""
+        return self.file.tables.serve
+
+    @property
+    def vault(self) -> Vault:
+        """What is kept."""
+        return self.service.vault
+
+    def release(self, name: str, caller: Caller) -> ServedRelease:
+        """A release that this caller may ask; anonymous callers see anonymous ones only."""
+        found = self.releases.get(name)
+        if caller.is_anonymous and (found is None or not found.anonymous):
+            raise NotAuthenticated("this needs an API key or a token")
+        if found is None:
+            raise UnknownName("there is no release of this name")
+        caller.check_duty(Duty.EXPLAIN)
+        caller.check_level(found.job.spec.level)
+        return found
+
+    def account(self, named: str) -> str:
+        """The account of a name or a public name."""
+        found = self.vault.storage.read_snapshot(lambda t: self._account(t, named))
+        if found is None:
+            raise UnknownName("there is no account of this name")
+        return found
+
+    def _account(self, t: Reader, named: str) -> str | None:
+        public = find_account(t, named)
+        if public is not None:
+            return public
+        with suppress(InvalidInput):
+            return named if self.vault.ledger.is_open(t, named) else None
+        return None
+
+    def public_name(self, account: str) -> str:
+        """What an account is called in addresses."""
+        return public_name(self.vault.key, account)
+
+    def name_accounts(self, *accounts: str) -> None:
+        """Make accounts known by their public names."""
+        self.vault.storage.submit(lambda t: register_accounts(t, self.vault.key, accounts))
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def prepare(
+        self, served: ServedRelease, asked: AskedExplanation, caller: Caller, *, part: int = 0
+    ) -> PreparedRequest:
+        """The request, once everything about it was checked but whether the budget covers it.
+
+        Args:
+            part: its number among several that were sent together, with one key.
+        """
+        rows = served.read(asked.rows)
+        if rows.count > self.settings.most_rows:
+            raise InvalidInput(f"at most {self.settings.most_rows} rows are explained at once")
+        if served.is_free:
+            return self._prepared(rows, None, asked, caller, Receiving(caller.grants.caller), None)
+        payer = self._payer(served, asked, caller, rows)
+        once = self._once(served, asked, caller, payer, rows)
+        once = once if once is None else once.part(part)
+        return self._prepared(rows, payer, asked, caller, once, once)
+
+    def _prepared(
+        self,
+        rows: RowsToExplain,
+        payer: str | None,
+        asked: AskedExplanation,
+        caller: Caller,
+        settlement: Settlement | None,
+        once: Once | None,
+    ) -> PreparedRequest:
+        request = ExplanationRequest(
+            rows=rows,
+            payer=payer,
+            caller=caller.grants.caller,
+            purpose=asked.purpose,
+            fresh=asked.redraw,
+            settlement=settlement,
+        )
+        return PreparedRequest(request, once)
+
+    def _payer(
+        self, served: ServedRelease, asked: AskedExplanation, caller: Caller, rows: RowsToExplain
+    ) -> str:
+        """The account that is named: the release's own, or one of a tenant below it."""
+        if asked.account is None:
+            raise PaymentNeeded(served.release(rows.count).preview(rows.count))
+        account, own = self.account(asked.account), served.job.spec.account
+        caller.check_account(account)
+        above = self.vault.storage.read_snapshot(lambda t: self._above(t, account))
+        if own not in above:
+            raise NotGranted("this account does not pay for this release")
+        return account
+
+    def _above(self, t: Reader, account: str) -> list[str]:
+        return [node.account.name for node in self.vault.ledger.path(t, account)]
+
+    def _once(
+        self,
+        served: ServedRelease,
+        asked: AskedExplanation,
+        caller: Caller,
+        payer: str,
+        rows: RowsToExplain,
+    ) -> Once | None:
+        """What recognises a repetition; needed where a repetition would be charged again."""
+        if asked.repeat is None:
+            if asked.redraw or (not served.shows_rows and self._has_unnamed(served, rows)):
+                raise KeyNeeded(
+                    "sent twice, this would be charged twice: send an Idempotency-Key with it"
+                )
+            return None
+        scope = (caller.grants.caller, payer, asked.endpoint, asked.repeat)
+        told = [served.name, asked.purpose, asked.redraw, _plain(asked.rows)]
+        seconds = _HOUR * self.settings.repeat_hours
+        return Once.of_request(self.vault.key, scope, told, seconds)
+
+    def _has_unnamed(self, served: ServedRelease, rows: RowsToExplain) -> bool:
+        """Whether a row might be anybody's; a population has one name for all rows."""
+        if served.job.spec.protect is not RowPart.EXPLAINED:
+            return False
+        names = rows.identifiers
+        try:
+            return names is None or None in map(canonical_identifier, names)
+        except InvalidInput:
+            column = served.job.spec.id_column
+            problem = "an identifier is a whole number or a short text"
+            raise UnusableRows([{"column": column, "problem": problem}]) from None
+
+    def preview(
+        self, served: ServedRelease, rows: Any, account: str | None, caller: Caller
+    ) -> dict[str, Any]:
+        """The price of an answer for these rows, or this many; nothing is charged."""
+        found: Any = rows if isinstance(rows, int) else served.read(rows)
+        count = rows if isinstance(rows, int) else found.count
+        payer = None
+        if account is not None and not served.is_free:
+            payer = self.account(account)
+            caller.check_account(payer)
+        release = served.release(count)
+        who = caller.grants.caller
+        preview = self.service.preview(release, found, payer=payer, caller=who)
+        return {"rows": count, **preview_facts(preview)}
+
+    # --- answering ------------------------------------------------------------------------------
+
+    def answer(self, served: ServedRelease, asked: Sequence[PreparedRequest]) -> list[Outcome]:
+        """Of each request what becomes of it; requests for releases of one size together."""
+        found: dict[int, Outcome] = {}
+        for number, each in enumerate(asked):
+            stored = self._stored(served, each.once)
+            if stored is not None:
+                found[number] = stored
+        new = [number for number in range(len(asked)) if number not in found]
+        if new:
+            release = served.release(asked[new[0]].request.rows.count)
+            outcomes = self.service.answer_many(release, [asked[n].request for n in new])
+            for number, outcome in zip(new, outcomes, strict=True):
+                found[number] = self._finished(served, asked[number], outcome)
+        return [found[number] for number in range(len(asked))]
+
+    def _stored(self, served: ServedRelease, once: Once | None) -> Outcome | None:
+        """What was answered to an earlier request with this key."""
+        if once is None:
+            return None
+        try:
+            entries = self.vault.storage.read_snapshot(once.find)
+            return None if entries is None else self._again(served, entries)
+        except Refused as other:
+            return other
+
+    def _again(
+        self, served: ServedRelease, entries: Sequence[tuple[str | None, int, bool]]
+    ) -> ReleasedExplanation:
+        """The same answer from what the ledger keeps."""
+        ledger, codec = self.vault.ledger, served.release().codec
+
+        def read(t: Reader) -> list[LoggedAnswer]:
+            return [
+                LoggedAnswer(
+                    codec.unpack(ledger.paid(t, charge).answer), b"", record, charge, again, {}
+                )
+                for charge, record, again in entries
+                if charge is not None
+            ]
+
+        answers = self.vault.storage.read_snapshot(read)
+        whole = joined([each.explanation for each in answers])
+        return served.inputs.add_context(ReleasedExplanation(whole, tuple(answers)))
+
+    def _finished(self, served: ServedRelease, asked: PreparedRequest, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, AnsweredMeanwhile):
+            return self._stored(served, asked.once) or outcome
+        if isinstance(outcome, Exception):
+            return outcome
+        if outcome.replayed and outcome.charges:
+            self._note_recipient(asked, outcome)
+        return served.inputs.add_context(outcome)
+
+    def _note_recipient(self, asked: PreparedRequest, outcome: ReleasedExplanation) -> None:
+        """Nothing was charged, so no transaction has noted who got this answer."""
+        who, once = asked.request.caller, asked.once
+        records = [n for n in outcome.records if not self.is_recipient(n, who)]
+        if not records and once is None:
+            return
+
+        def command(t: Any) -> None:
+            for record in records:
+                add_recipient(t, record, who)
+            if once is not None and once.refuse(t) is None:
+                once.keep(t, [(e.charge, e.record, e.replayed) for e in outcome.entries])
+
+        self.vault.storage.submit(command)
+
+    def is_recipient(self, record: int, caller: str) -> bool:
+        """Whether this caller got the answer of a record."""
+        return self.vault.storage.read_snapshot(lambda t: self._received(t, record, caller))
+
+    def _received(self, t: Reader, record: int, caller: str) -> bool:
+        if is_recipient(t, record, caller):
+            return True
+        charge = charge_of_record(self.vault, t, record)
+        if charge is None:
+            return False
+        root, _, number = charge.rpartition("#")
+        entry = entry_at(t, root, int(number))
+        return entry is not None and entry.caller == caller
+
+
+def charge_of_record(vault: Vault, t: Reader, record: int) -> str | None:
+    """The charge that a record of the log is about; None if it is about none."""
+    from voile.records.audit_log import ReleaseRecord, decode_record
+
+    try:
+        found = decode_record(vault.log.record(t, record))
+    except InvalidInput:
+        return None
+    return found.charge if isinstance(found, ReleaseRecord) else None
+
+
+def preview_facts(preview: Preview) -> dict[str, Any]:
+    """Plain values of a price."""
+    return {
+        "event": None if preview.event is None else str(preview.event),
+        "guarantees": [each.to_dict() for each in preview.guarantees],
+        "accuracy": preview.accuracy,
+        "standard_error": preview.standard_error,
+        "half_width": preview.half_width,
+        "remarks": list(preview.remarks),
+    }
+
+
+def answer_facts(explained: ReleasedExplanation) -> dict[str, Any]:
+    """Plain values of an answer; the same each time it is given."""
+    return {
+        "charges": list(explained.charges),
+        "records": list(explained.records),
+        "replayed": explained.replayed,
+        "alarms": list(explained.alarms),
+        **as_plain(explained.explanation),
+    }
+
+
+@contextmanager
+def open_served(path: Path) -> Iterator[ServedWorkspace]:
+    """Open a workspace and load all its releases; tables of an older version are brought up to
+    date."""
+    file = WorkspaceFile.read(path.absolute())
+    file.check_files()
+    settings = file.tables.serve
+    schedule = SigningSchedule(settings.checkpoint_records, settings.checkpoint_seconds)
+    with open_vault_at(file.place, schedule, extra_parts=(PART,)) as vault:
+        check_ledger(file, vault)
+        service = ReleaseService(vault)
+        releases = {name: _served(file, name, service) for name in file.releases}
+        workspace = ServedWorkspace(file, service, releases)
+        workspace.name_accounts(*_accounts(file, releases))
+        yield workspace
+
+
+def _accounts(file: WorkspaceFile, releases: Mapping[str, ServedRelease]) -> list[str]:
+    named = {each.job.spec.account for each in releases.values()} - {None}
+    return sorted(set(file.tables.accounts) | {str(each) for each in named})
+
+
+def _served(file: WorkspaceFile, name: str, service: ReleaseService) -> ServedRelease:
+    command = Explain(model=name, workspace=file.path)
+    job = ExplanationJob.from_command(command, Context(service=service))
+    settings, anonymous = file.tables.serve, file.is_anonymous(name)
+    found = ServedRelease(name, job, service, _speed(job), anonymous)
+    if anonymous and not found.is_free:
+        raise file.toml.wrong(
+            "this release costs privacy budget, so somebody has to be charged: remove it",
+            *("releases", name, "anonymous"),
+        )
+    delay = None if found.is_free else delay_of(found.inputs, job, service, settings.delay)
+    return ServedRelease(name, job, service, found.speed, anonymous, delay)
+
+
+def _speed(job: ExplanationJob) -> Speed:
+    """Where protected rows are computed with, no short cut shows which values they have."""
+    free = job.spec.protect is RowPart.TRAINING
+    return Speed() if free else Speed(short_cuts=CONSTANT_WORK)
+
+
+def _plain(rows: Any) -> Any:
+    return rows.tolist() if isinstance(rows, np.ndarray) else rows
