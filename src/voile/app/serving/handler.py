@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ from voile.app.commands.serve import Serve
 from voile.app.serving.served import open_served
 from voile.core.optional import optional
 
-_SERVER: Final = "voile.server.running"
+_SERVER: Final = "voile.server.running:run"
 """A door, as the command line is: loaded by name, because doors stand above the handlers."""
 
 
@@ -59,5 +60,6 @@ def serve(command: Serve, context: Context) -> Serving:
         def started(url: str) -> None:
             context.watch(Serving(url, releases))
 
-        url = optional(_SERVER, extra="serve").run(workspace, address, started)
+        module, _, name = _SERVER.partition(":")
+        url = getattr(import_module(module), name)(workspace, address, started)
     return Serving(url, releases)

@@ -16,7 +16,6 @@ from voile.records.audit_log.merkle import HASH_SIZE
 from voile.records.storage import Reader
 
 WIDTH: Final = 256
-HIGHEST: Final = 5
 ENTRIES: Final = "entries"
 _BITS: Final = 8
 _PATH: Final = re.compile(
