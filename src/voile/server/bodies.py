@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
@@ -87,7 +87,7 @@ class TensorBody(BaseModel):
         list[Annotated[int, Field(strict=True, ge=0)]], Field(min_length=1, max_length=2)
     ]
     datatype: Text
-    data: list[Any]
+    data: list[Cell] | list[list[Cell]]
 
 
 class WantedOutput(BaseModel):

@@ -180,8 +180,9 @@ def _rows(inputs: Sequence[TensorBody]) -> Any:
 
 def _cells(given: TensorBody) -> list[Any]:
     """Flat, in order; each of the tensor's type."""
-    nested = bool(given.data) and isinstance(given.data[0], list)
-    cells = [cell for row in given.data for cell in row] if nested else list(given.data)
+    cells: list[Any] = []
+    for each in given.data:
+        cells += each if isinstance(each, list) else [each]
     is_cell = _READERS.get(given.datatype, _is_number)
     known = given.datatype in _NUMBERS or given.datatype in _READERS
     if not known or len(cells) != math.prod(given.shape) or not all(map(is_cell, cells)):

@@ -339,24 +339,22 @@ def test_open_inference_protocol(house: House) -> None:
     assert [each["name"] for each in only["outputs"]] == ["values"]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"inputs": [{"name": "rows", "shape": [2, 3], "datatype": "FP64", "data": [3, 6, 0]}]},
-        {"inputs": [{"name": "rows", "shape": [1, 3], "datatype": "BYTES", "data": ["a"] * 3}]},
-        {"inputs": [{"name": "rows", "shape": [1, 3], "datatype": "FP64", "data": [3, 6, "no"]}]},
-        {"inputs": [{"name": "rows", "shape": [1, 2], "datatype": "FP64", "data": [3, 6]}]},
-        {"inputs": [{"name": "income", "shape": [1], "datatype": "odd", "data": [3]}]},
-        {
-            "inputs": [{"name": "rows", "shape": [1, 3], "datatype": "FP64", "data": [3, 6, 0]}],
-            "outputs": [{"name": "gradients"}],
-        },
-    ],
-)
-def test_tensors_that_do_not_agree_are_told_before_anything_is_charged(
-    house: House, wrong: Any
-) -> None:
-    headers = {"Voile-Account": BUDGET}
-    found = house.ask("POST", "/v2/models/approval/infer", house.key(), json=wrong, headers=headers)
-    assert found.status_code == 422
+DISAGREEING: list[dict[str, Any]] = [
+    {"inputs": [{"name": "rows", "shape": [2, 3], "datatype": "FP64", "data": [3, 6, 0]}]},
+    {"inputs": [{"name": "rows", "shape": [1, 3], "datatype": "BYTES", "data": ["a"] * 3}]},
+    {"inputs": [{"name": "rows", "shape": [1, 3], "datatype": "FP64", "data": [3, 6, "no"]}]},
+    {"inputs": [{"name": "rows", "shape": [1, 2], "datatype": "FP64", "data": [3, 6]}]},
+    {"inputs": [{"name": "income", "shape": [1], "datatype": "odd", "data": [3]}]},
+    {
+        "inputs": [{"name": "rows", "shape": [1, 3], "datatype": "FP64", "data": [3, 6, 0]}],
+        "outputs": [{"name": "gradients"}],
+    },
+]
+
+
+def test_tensors_that_do_not_agree_are_told_before_anything_is_charged(house: House) -> None:
+    headers, key = {"Voile-Account": BUDGET}, house.key()
+    for wrong in DISAGREEING:
+        found = house.ask("POST", "/v2/models/approval/infer", key, json=wrong, headers=headers)
+        assert found.status_code == 422
     assert spent(house) == []
