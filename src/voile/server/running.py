@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
@@ -19,6 +21,7 @@ from voile.server.edge import LOG, JsonLines
 _BACKLOG: Final = 512
 _KEEP_ALIVE: Final = 15
 _MOST_AT_ONCE: Final = 1000
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[str], None]) -> str:
@@ -46,9 +49,26 @@ def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[s
     host, port = listening.getsockname()[:2]
     scheme = "http" if address.certificate is None else "https"
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    started(url)
-    uvicorn.Server(config).run(sockets=[listening])
+    with _outliving_signals():
+        started(url)
+        uvicorn.Server(config).run(sockets=[listening])
     return url
+
+
+@contextmanager
+def _outliving_signals() -> Iterator[None]:
+    """uvicorn ends on SIGTERM and Ctrl-C, and then raises the signal again. By default that would
+    end the process before the log is signed and the database is closed."""
+    before = {each: signal.signal(each, _end_quietly) for each in _ENDING}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _end_quietly(*_: object) -> None:
+    """The server has ended, or has not begun to listen to signals."""
 
 
 def _listening(address: ServerAddress) -> socket.socket:

@@ -521,6 +521,7 @@ def _served(file: WorkspaceFile, name: str, service: ReleaseService) -> ServedRe
     job = ExplanationJob.from_command(command, Context(service=service))
     settings, anonymous = file.tables.serve, file.is_anonymous(name)
     found = ServedRelease(name, job, service, _speed(job), anonymous)
+    _ = found.inputs  # read with this speed, before anything else reads them with another
     if anonymous and not found.is_free:
         raise file.toml.wrong(
             "this release costs privacy budget, so somebody has to be charged: remove it",
