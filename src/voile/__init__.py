@@ -8,6 +8,7 @@ A tour, by what you want to do:
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
 - draw it: `voile.plots`
+- ask a service for explanations: `Client`, `AsyncClient`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
 Names are loaded when they are first used, so that `import voile` stays quick.
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.client import AsyncClient, Client
 
 __all__ = [
     "Adversary",
+    "AsyncClient",
+    "Client",
     "Explanation",
     "ExplanationSpec",
     "Guarantee",
@@ -49,6 +53,8 @@ __all__ = [
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
+    "AsyncClient": "voile.python.client",
+    "Client": "voile.python.client",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
     "Guarantee": "voile.core.guarantee",
