@@ -3,10 +3,15 @@
 A tour, by what you want to do:
 
 - look at an explanation and at what is promised about it: `Explanation`, `Guarantee`,
-  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`
+  `Protected`, `ProtectedUnit`, `Relation`, `Adversary`; with the manners of shap and pandas:
+  `ExplanationView`
 - begin a workspace with a trained model, and explain rows in it: `start_workspace` (takes an
   `ExplanationSpec`), `open_workspace`
 - describe your columns in public, before anybody looks at the data: `Schema`
+- train one model across parties, in this process for a trial: `federate`
+- say what may be spent on a version of the data, and keep count: `Budget`
+- find out which features matter in a protected population: `importance`
+- check that an explanation is the one that was paid for and recorded: `verify`
 - draw it: `voile.plots`
 - ask a service for explanations: `Client`, `AsyncClient`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
@@ -25,6 +30,7 @@ TYPE_CHECKING = False  # `typing` takes as long as Python itself: Ctrl-C would b
 if TYPE_CHECKING:
     from typing import Any
 
+    from voile import plots
     from voile.app.explain import ExplanationSpec
     from voile.app.notebook import open_workspace
     from voile.app.workspace import start_workspace
@@ -32,46 +38,72 @@ if TYPE_CHECKING:
     from voile.core.explanation import Explanation
     from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
     from voile.core.schema import Schema
+    from voile.python.budget import Budget
     from voile.python.client import AsyncClient, Client
+    from voile.python.estimators import PrivateClassifier, PrivateRegressor
+    from voile.python.explainer import Explainer
+    from voile.python.federation import federate
+    from voile.python.importance import importance
+    from voile.python.verify import verify
+    from voile.python.view import ExplanationView
 
 __all__ = [
     "Adversary",
     "AsyncClient",
+    "Budget",
     "Client",
+    "Explainer",
     "Explanation",
     "ExplanationSpec",
+    "ExplanationView",
     "Guarantee",
+    "PrivateClassifier",
+    "PrivateRegressor",
     "Protected",
     "ProtectedUnit",
     "Relation",
     "Schema",
     "VoileError",
     "__version__",
+    "federate",
+    "importance",
     "open_workspace",
+    "plots",
     "start_workspace",
+    "verify",
 ]
 
 _HOME = {
     "Adversary": "voile.core.guarantee",
     "AsyncClient": "voile.python.client",
+    "Budget": "voile.python.budget",
     "Client": "voile.python.client",
+    "Explainer": "voile.python.explainer",
     "Explanation": "voile.core.explanation",
     "ExplanationSpec": "voile.app.explain",
+    "ExplanationView": "voile.python.view",
     "Guarantee": "voile.core.guarantee",
+    "PrivateClassifier": "voile.python.estimators",
+    "PrivateRegressor": "voile.python.estimators",
     "Protected": "voile.core.guarantee",
     "ProtectedUnit": "voile.core.guarantee",
     "Relation": "voile.core.guarantee",
     "Schema": "voile.core.schema",
     "VoileError": "voile.core.errors",
+    "federate": "voile.python.federation",
+    "importance": "voile.python.importance",
     "open_workspace": "voile.app.notebook",
     "start_workspace": "voile.app.workspace",
+    "verify": "voile.python.verify",
 }
 
 
 for _kind, _view in {
     "budget page": "voile.views.pages:budget_html",
+    "budget": "voile.views.pages:budget_status_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
+    "explanation in Python": "voile.views.pages:view_html",
     "model report": "voile.views.reports:model_report_html",
     "person page": "voile.views.pages:person_html",
     "picture of released explanation": "voile.views.pages:explained_picture",
@@ -79,11 +111,14 @@ for _kind, _view in {
     "recommendation page": "voile.views.pages:recommendation_html",
     "released explanation": "voile.views.pages:released_html",
     "report": "voile.views.reports:report_html",
+    "schema from public rows": "voile.python.schemas:draft_schema",
 }.items():
     _rendering.register(_kind, _view)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return import_module("voile.plots")
     if name not in _HOME:
         raise AttributeError(f"module 'voile' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -99,7 +99,8 @@ def test_a_package_says_what_it_is_for(name: str) -> None:
 
 
 def test_the_names_of_voile() -> None:
-    assert set(voile.__all__) == {*voile._HOME, "__version__"}
+    assert set(voile.__all__) == {*voile._HOME, "__version__", "plots"}
+    assert voile.plots is module("voile.plots")
     assert dir(voile) == sorted(voile.__all__)
     for name, home in voile._HOME.items():
         assert getattr(voile, name) is getattr(module(home), name)
@@ -113,6 +114,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         voile.explain_everything  # noqa: B018
     with pytest.raises(ImportError, match="explain_everything"):
         exec("from voile import explain_everything")
+
+
+def test_pictures_need_no_import_of_their_own() -> None:
+    assert "numpy" in loaded_after("import voile\nvoile.plots.bar")
+    assert "numpy" not in loaded_after("import voile")
 
 
 def test_subpackages_can_still_be_reached() -> None:

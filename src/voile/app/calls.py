@@ -159,7 +159,8 @@ class Context:
         speed: how to explain, with a line of progress where somebody watches.
         service: answers from records that stay open between calls, and are signed by a schedule;
             None to open them for each call.
-        known: what was loaded for earlier calls, by the name of a release; None to load anew.
+        known: what was loaded for earlier calls, by the name of a release or the model itself;
+            None to load anew.
     """
 
     say: Callable[[str], None] = _unheard
@@ -174,7 +175,7 @@ class Context:
     stop: threading.Event = field(default_factory=threading.Event)
     speed: Callable[[], Speed | None] = _plain_speed
     service: ReleaseService | None = None
-    known: dict[str, Any] | None = field(default=None, repr=False)
+    known: dict[Any, Any] | None = field(default=None, repr=False)
 
     def check_overwriting(self, outputs: Sequence[Path], *, allowed: bool) -> None:
         """Before anything is computed or charged."""

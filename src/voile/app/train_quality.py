@@ -231,12 +231,13 @@ def _first_of(statistics: PrivateStatistics) -> BeforeCalibration:
 
 
 def joint_quality(
-    charged: Mapping[str, Any], open_rows: Mapping[str, Any] | None
+    charged: Mapping[str, Any] | None, open_rows: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Both, and the alarms of the one that is more exact. What was not read is said in any case."""
-    alarms = list(charged["alarms"])
+    alarms = [] if charged is None else list(charged["alarms"])
     if open_rows is not None:
-        alarms = [*filter(None, [charged["unread"]]), *open_rows["alarms"]]
+        unread = "" if charged is None else charged["unread"]
+        alarms = [*filter(None, [unread]), *open_rows["alarms"]]
     return {"charged": charged, "held_out": open_rows, "alarms": alarms}
 
 

@@ -1,14 +1,17 @@
-"""Shapley values of tree ensembles, computed by shap from the trees themselves."""
+"""Shapley values of tree ensembles, from the trees themselves; shap reads them."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from voile.attribution.game import ExplainerSettings
 from voile.attribution.inputs import Columns
+from voile.attribution.tree_patterns import TreePatterns
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import or_numbered
@@ -20,7 +23,7 @@ PATH_DEPENDENT = "absent features follow the paths of the training rows (tree-pa
 
 @dataclass(frozen=True, eq=False)
 class TreeShapley(ExplainerSettings):
-    """Exact values for decision trees, forests and boosting, by `shap.TreeExplainer`.
+    """Exact values for decision trees, forests and boosting of the kinds that shap reads.
 
     What is explained is the model's own scale: probabilities for forests of scikit-learn, log-odds
     for boosting.
@@ -41,13 +44,12 @@ class TreeShapley(ExplainerSettings):
     model: Any
     background: Any = None
     columns: Columns = field(init=False, repr=False)
-    explainer: Any = field(init=False, repr=False)
+    reader: TreeReader = field(init=False, repr=False)
     wrapped: Model = field(init=False, repr=False)
     title: ClassVar[str] = "tree Shapley"
     tag: ClassVar[str] = "tree-shapley"
 
     def __post_init__(self) -> None:
-        shap = optional("shap", extra="explain")
         wrapped = wrap(self.model)
         columns = self.columns_of(wrapped, self.background)
         rows = None
@@ -56,7 +58,7 @@ class TreeShapley(ExplainerSettings):
             columns = columns.settled(self.background, rows)
         object.__setattr__(self, "wrapped", wrapped)
         object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "explainer", _explainer(shap, wrapped.source, rows))
+        object.__setattr__(self, "reader", read_trees(wrapped.source, rows))
 
     def __call__(self, X: Any) -> Explanation:  # noqa: N803
         rows = self.columns.read(X, "X")
@@ -64,11 +66,9 @@ class TreeShapley(ExplainerSettings):
         size = self.speed.batch_rows
         parts = []
         for first in range(0, len(rows), size):
-            part = self.explainer.shap_values(rows[first : first + size], check_additivity=False)
-            parts.append(_three_axes(part, rows.shape[1]))
+            parts.append(self.reader.values(rows[first : first + size]))
             self.speed.report(min(first + size, len(rows)), len(rows))
-        values = np.concatenate(parts)
-        base = np.atleast_1d(np.asarray(self.explainer.expected_value, dtype=np.float64))
+        values, base = np.concatenate(parts), self.reader.base
         notes = () if self.background is not None else (PATH_DEPENDENT,)
         known = self.wrapped.output_names
         # Boosting for two classes has one score: the names of the classes are not its name.
@@ -77,15 +77,60 @@ class TreeShapley(ExplainerSettings):
         return self.summed(rows, names, values, base, outputs, notes)
 
 
-def _explainer(shap: Any, source: Any, background: Rows | None) -> Any:
-    way = "tree_path_dependent" if background is None else "interventional"
+class TreeReader(Protocol):
+    """Values of an ensemble of trees, on its own scale."""
+
+    base: NDArray[np.float64]
+    """What values are measured from, shape (outputs,)."""
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        """Shape (rows, features, outputs); NaN in rows is a missing value."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShapTrees:
+    """By `shap.TreeExplainer`."""
+
+    explainer: Any
+
+    @property
+    def base(self) -> NDArray[np.float64]:
+        return np.atleast_1d(np.asarray(self.explainer.expected_value, dtype=np.float64))
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "LightGBM binary classifier", UserWarning)
+            found = self.explainer.shap_values(rows, check_additivity=False)
+        return _three_axes(found, rows.shape[1])
+
+
+def read_trees(source: Any, background: Rows | None) -> TreeReader:
+    """Trees as shap reads them; their values over a background are computed here.
+
+    shap 0.51 compares background rows in another precision than scikit-learn, and sends missing
+    values the wrong way in histogram gradient boosting: its values are off by up to their own size.
+
+    Args:
+        source: a model that shap knows.
+        background: shape (m, d), NaN where a value is missing; None for the paths of training.
+
+    Raises:
+        InvalidInput: shap cannot read it.
+    """
+    shap = optional("shap", extra="explain")
+    way, rows = "tree_path_dependent", background
+    if background is not None:  # of a bare array of more than 100 rows, shap draws 100
+        way, rows = "interventional", shap.maskers.Independent(background, len(background))
     try:
-        return shap.TreeExplainer(source, data=background, feature_perturbation=way)
+        explainer = shap.TreeExplainer(source, data=rows, feature_perturbation=way)
     except Exception as error:  # shap raises its own InvalidModelError, and others
         raise InvalidInput(
             f"shap cannot explain a {type(source).__name__} as trees: {error}; use ExactShapley, "
             "KernelShapley or PermutationShapley"
         ) from error
+    if background is None:
+        return ShapTrees(explainer)
+    return TreePatterns.from_ensemble(explainer.model, background) or ShapTrees(explainer)
 
 
 def _three_axes(values: Any, features: int) -> Any:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Final, Protocol, Self
 
 import numpy as np
@@ -30,6 +31,8 @@ WIDTH: Final = 2.0
 """Of an estimated ±, in typical deviations."""
 _LEAST: Final = 0.001
 """Nearer to 0 or 1, a model's probability is not worth its digits."""
+_LARGEST_WRITTEN_OUT: Final = 1e9
+"""An exact amount beyond it is written with a power of ten."""
 _MOST_PLACES: Final = 6
 """After the point; beyond that, powers of ten are easier to read."""
 _ROUNDING: Final = 1e-12
@@ -298,9 +301,25 @@ class _Amounts:
 
     def text(self, amount: float, reach: float | None) -> str:
         """For people; an exact amount that is nothing but rounding is 0."""
-        if reach is None and abs(amount) <= _ROUNDING * np.abs(self.centre).max():
+        sign = "+" if self.signed else ""
+        if reach is not None:
+            return _text(amount, reach, sign)
+        if abs(amount) <= _ROUNDING * np.abs(self.centre).max():
             return "0"
-        return _text(amount, reach, "+" if self.signed else "")
+        return _exact_text(amount, self.decimals, sign)
+
+    @cached_property
+    def decimals(self) -> int | None:
+        """How many digits after the point all exact amounts are written with; None: powers of ten.
+
+        Three digits of the largest, so that a column lines up; zeros that all end in are left out.
+        """
+        largest = float(np.abs(self.centre).max())
+        most = max(2 - math.floor(math.log10(largest)), 0) if largest else 0
+        if most > _MOST_PLACES or largest >= _LARGEST_WRITTEN_OUT:
+            return None
+        written = [np.round(self.centre, decimals) for decimals in range(most + 1)]
+        return next(d for d, each in enumerate(written) if np.array_equal(each, written[most]))
 
 
 def _amounts(
@@ -391,10 +410,16 @@ def _contribution(words: _Words, amounts: _Amounts, entry: int, output: int) -> 
     return FeatureContribution(words.feature_names[place], amount, text, low, high, value, missing)
 
 
-def _text(value: float, near: float | None, sign: str) -> str:
-    """With as many digits as the uncertainty leaves: two of its own."""
-    if near is None:
+def _exact_text(value: float, decimals: int | None, sign: str) -> str:
+    """One that would be written as zero is not: it keeps one digit."""
+    if decimals is None:
         return f"{value:{sign}.3g}"
+    written = f"{value:{sign},.{decimals}f}"
+    return written if abs(value) >= 0.5 * 10**-decimals else f"{value:{sign}.1g}"
+
+
+def _text(value: float, near: float, sign: str) -> str:
+    """With as many digits as the uncertainty leaves: two of its own."""
     places = 1 - math.floor(math.log10(near)) if near > 0 else _MOST_PLACES + 1
     if places > _MOST_PLACES:
         return f"{value:{sign}.3g} ± {near:.2g}"

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -316,9 +316,11 @@ class Explanation:
 
     def __eq__(self, other: object) -> bool:
         """Equal in every field, bit for bit."""
-        if not isinstance(other, Explanation):
+        # Not `isinstance`: what passes for an explanation without being one answers for itself.
+        if not issubclass(type(other), Explanation):
             return NotImplemented
-        return self._labels() == other._labels() and self._agrees(other, same_bits)
+        theirs = cast("Explanation", other)
+        return self._labels() == theirs._labels() and self._agrees(theirs, same_bits)
 
     __hash__ = None  # type: ignore[assignment]  # equality is about arrays, which do not hash
 

@@ -80,13 +80,18 @@ def names_model(reference: str) -> bool:
 
 def load_file(path: Path) -> WrappedModel:
     """An ONNX file, whatever its name; pickles in any wrapping are refused."""
+    refuse_pickle(path)
+    return load_onnx(path)
+
+
+def refuse_pickle(path: Path) -> None:
+    """Refuse a file that would run code while it is being read."""
     kind = _pickle_inside(path)
     if kind is not None:
         raise Refused(
             f"{path}: this is a {kind}; reading it would run any code that somebody put into it. "
             f"Instead, {_WAY_OUT}"
         )
-    return load_onnx(path)
 
 
 def _imported(module: str, name: str, folder: Path) -> Any:
@@ -219,7 +224,12 @@ def is_session(source: Any) -> bool:
 
 
 def load_onnx(path: Path) -> WrappedModel:
-    """Open a file; one thread, so that results do not depend on the machine's load."""
+    """A file with one input and one output of numbers."""
+    return wrap_session(*open_onnx(path))
+
+
+def open_onnx(path: Path) -> tuple[Any, bytes]:
+    """A session and the file; one thread, so that results do not depend on the machine's load."""
     runtime = optional("onnxruntime", extra="explain")
     content = read_file(path)
     options = runtime.SessionOptions()
@@ -231,7 +241,7 @@ def load_onnx(path: Path) -> WrappedModel:
         )
     except Exception as error:  # onnxruntime's errors have no common base of their own
         raise UnreadableFile(f"{path}: not an ONNX model that can be run: {error}") from error
-    return wrap_session(session, content)
+    return session, content
 
 
 @digest_name("voile.models.onnx_files.OfSession")

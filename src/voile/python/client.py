@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import math
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -294,28 +293,24 @@ def _new_key() -> str:
 
 
 def _plain_rows(given: Any) -> Any:
-    """A table as columns of plain cells, anything else as lists."""
-    from voile.core.schema import is_table
+    """A table as columns of plain cells, an array or a list as rows in the schema's order."""
+    from voile.datasets.frames import columns_of, is_frame
 
-    if is_table(given):
-        return {str(name): _cells(given[name]) for name in given.keys()}  # noqa: SIM118
+    if is_frame(given):
+        return {name: _plain_cells(column.tolist()) for name, column in columns_of(given).items()}
     listed = given.tolist() if hasattr(given, "tolist") else list(given)
-    return [dict(row) if isinstance(row, Mapping) else list(row) for row in listed]
+    rows = listed if listed and isinstance(listed[0], list | tuple) else [listed]
+    return [_plain_cells(row) for row in rows]
 
 
-def _cells(column: Any) -> list[Any]:
-    made = column
-    for name in ("to_list", "tolist", "to_pylist"):
-        if hasattr(column, name):
-            made = getattr(column, name)()
-            break
-    return [_cell(each) for each in made]
+def _plain_cells(cells: Iterable[Any]) -> list[Any]:
+    """For JSON, which knows no NaN: missing is null there."""
+    return [None if each is None or each != each else _plain_cell(each) for each in cells]
 
 
-def _cell(given: Any) -> Any:
-    plain = given.item() if hasattr(given, "item") else given
-    missing = isinstance(plain, float) and math.isnan(plain)
-    return None if missing else plain
+def _plain_cell(given: Any) -> Any:
+    known = isinstance(given, bool | int | float | str)
+    return given if known else getattr(given, "isoformat", given.__str__)()
 
 
 def _explained(response: httpx.Response) -> ReleasedExplanation:

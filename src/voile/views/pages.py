@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from voile.core.description import Describable
 from voile.core.explanation import Explanation
@@ -15,6 +15,7 @@ from voile.views.text import in_words, reasons, several_records, summary, two_re
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from voile.app.budget.status import BudgetStatus
     from voile.app.budgets import BudgetPage
     from voile.app.explain.outputs import PersonPage
     from voile.app.explain.released import ReleasedExplanation
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS: Final = 5
 """In a notebook."""
+_MOST_FEATURES: Final = 12
 _WIDTH: Final = 640
 _HEIGHT: Final = 220
 _MARGIN: Final = 40
@@ -39,6 +41,22 @@ def explanation_html(explanation: Explanation) -> str:
 def released_html(explained: ReleasedExplanation) -> str:
     """The same, with what it cost."""
     return _notebook(explained, len(explained.explanation), explained.payment)
+
+
+class PythonExplanation(Describable, Protocol):
+    """What explainers return in Python."""
+
+    @property
+    def released(self) -> ReleasedExplanation | None: ...
+
+
+def view_html(view: PythonExplanation) -> str:
+    """For notebooks: alarms and promises first, then one picture, of one row or of all together."""
+    whole = view.describe(most=_MOST_FEATURES)
+    payment = "" if view.released is None else view.released.payment
+    return render(
+        "notebook.html", alarms=whole.alarms, whole=whole, rows=[whole], more=0, payment=payment
+    )
 
 
 def _notebook(explanation: Describable, rows: int, payment: str = "") -> str:
@@ -120,6 +138,12 @@ def budget_html(page: BudgetPage) -> str:
             "points": _polyline(report),
         },
     )
+
+
+def budget_status_html(status: BudgetStatus) -> str:
+    """For notebooks: what is used and left, as a bar."""
+    words = in_words(status.protected, status.epsilon, status.delta)
+    return render("budget_status.html", status=status, words=words)
 
 
 def _polyline(report: BudgetReport) -> str:

@@ -30,12 +30,14 @@ from voile.app.commands.budget import OpenBudget, ShowBudgets, VerifyBudgets
 from voile.app.commands.explain import Explain
 from voile.app.commands.federate import WriteReport
 from voile.app.commands.workspace import Start
+from voile.app.expected_statistics import TOO_LITTLE, expectation
 from voile.app.explain import ReleaseService
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
 from voile.app.train import TrainedModelResult
-from voile.app.train_statistics import TOO_LITTLE, StatisticsTraining, expectation
-from voile.app.trained_model import FOLDER, TrainedModel, load_trained_model, save_trained_model
+from voile.app.train_statistics import StatisticsTraining
+from voile.app.trained_folder import FOLDER
+from voile.app.trained_model import TrainedModel, load_trained_model, save_trained_model
 from voile.core.description import Uncertainty
 from voile.core.errors import (
     BudgetExceeded,
@@ -345,8 +347,8 @@ def test_too_little_signal_is_said_before_anything_is_spent(tmp_path: Path) -> N
 
 
 def test_another_model_is_refused_by_name(home: Path) -> None:
-    with pytest.raises(InvalidInput, match="model must be one of 'statistics', found 'network'"):
-        handle(asked(home, model="network"))
+    with pytest.raises(InvalidInput, match="model must be one of 'statistics', 'network', found"):
+        handle(asked(home, model="forest"))
 
 
 def test_only_the_label_is_predicted(home: Path) -> None:
@@ -396,7 +398,7 @@ def test_what_is_charged_is_signed_before_a_model_leaves(
         seen.append(checkpoint.read_bytes())
         return save_trained_model(*given)
 
-    monkeypatch.setattr("voile.app.train.save_trained_model", save)
+    monkeypatch.setattr("voile.app.train_statistics.save_trained_model", save)
     handle(asked(home))
     assert seen == [checkpoint.read_bytes()]
 

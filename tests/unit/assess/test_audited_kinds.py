@@ -28,6 +28,8 @@ BESIDES = {
     "PrivateSteps": "stage_trial",
     "GuidedTask": "attribute_trial",
     "AttributeSteps": "attribute_trial",
+    "PrivateTableNetwork": "stage_trial, which takes its steps as one participation",
+    "TableNetworkPlan": "stage_trial",
     "PrivateMembersCount": "count_trial",
     "PrivateNetwork": "history_trial, by tests alone: `voile assess` says that it leaves it out",
     "OverOwnRows": "own_rows_trial",

@@ -64,6 +64,20 @@ def test_trees_give_the_exact_values_of_the_same_game() -> None:
     assert np.allclose(trees.base_values, exact.base_values, atol=1e-6)
 
 
+def test_trees_read_all_of_a_large_background() -> None:
+    """Of a bare array of more than 100 rows, shap draws 100 and says nothing."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    background = np.random.default_rng(5).random((250, 3))
+    target = background[:, 0] * background[:, 1]
+    forest = RandomForestRegressor(n_estimators=3, max_depth=4, random_state=0)
+    forest.fit(background, target)
+    trees = TreeShapley(forest, background)(background[:3])
+    exact = ExactShapley(forest, background)(background[:3])
+    assert np.allclose(trees.values, exact.values, atol=1e-6)
+    assert np.allclose(trees.base_values, exact.base_values, atol=1e-6)
+
+
 def test_trees_without_background_say_which_game_they_play() -> None:
     from sklearn.ensemble import GradientBoostingClassifier
 

@@ -631,7 +631,7 @@ def test_the_text_leads_with_the_absence_of_guarantees() -> None:
 
 def test_one_row_and_output_is_shown_with_signs_and_the_largest_first() -> None:
     text = repr(small([[1.5, -2.25]]))
-    assert text.endswith("largest attributions:\n    b  -2.25\n    a  +1.5")
+    assert text.endswith("largest attributions:\n    b  -2.25\n    a  +1.50")
 
 
 def test_several_rows_are_shown_as_means_of_sizes() -> None:

@@ -17,8 +17,9 @@ from voile.app.explain_rows import same_price
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace
-from voile.app.trained_model import FOLDER as TRAINED_MODEL
-from voile.app.trained_model import load_trained_model
+from voile.app.trained_folder import FOLDER as TRAINED_MODEL
+from voile.app.trained_model import TrainedModel, load_trained_model
+from voile.app.trained_network import TrainedNetwork
 from voile.app.trained_recommender import load_recommender
 from voile.app.workspace.file import books_beside
 from voile.assess.assessment import AuditTrial
@@ -28,6 +29,7 @@ from voile.assess.figure_trials import (
     invented_rate,
     own_rows_trial,
 )
+from voile.assess.network_trials import invented_scores
 from voile.assess.release_trials import release_trial
 from voile.assess.statistics_trials import invented_share, invented_statistics, sum_trial
 from voile.assess.training_canaries import CanaryObjective, attribute_trial, stage_trial
@@ -425,13 +427,32 @@ def _of_recommender(folder: Path) -> Subject:
 
 
 def _of_trained_model(folder: Path) -> Subject:
-    """Its three releases, as they were charged."""
+    """Its releases, as they were charged."""
     trained = load_trained_model(folder)
-    budget, promised = trained.budget, trained.guarantee
-    spent = invented_statistics(budget.relation, budget.rho, delta=promised.delta)
+    found = _statistics_trials(trained) if isinstance(trained, TrainedModel) else []
+    if isinstance(trained, TrainedNetwork):
+        found = _network_trials(trained)
+    return _beside_books(trained.guarantee.protected.dataset, found, folder)
+
+
+def _statistics_trials(trained: TrainedModel) -> list[AuditTrial]:
+    budget = trained.budget
+    spent = invented_statistics(budget.relation, budget.rho, delta=trained.guarantee.delta)
     pairs = zip(spent, trained.events, strict=True)
-    found = [release_trial(each.name, each, event) for each, event in pairs]
-    return _beside_books(promised.protected.dataset, found, folder)
+    return [release_trial(each.name, each, event) for each, event in pairs]
+
+
+def _network_trials(trained: TrainedNetwork) -> list[AuditTrial]:
+    """All steps, as one participation, and the table of scores."""
+    plan, delta = trained.plan, trained.guarantee.delta
+    relation, (steps, *table) = plan.protected.relation, trained.events
+    training = replace(plan.training, epochs=float(plan.steps))
+    task = NetworkTask(CanaryObjective(1, 1), training, plan.noise_multiplier, relation)
+    found = [stage_trial(trained.releases[0], task, steps, delta=delta)]
+    for event in table:
+        scores = invented_scores(relation, plan.score_rho, delta=delta)
+        found.append(release_trial(trained.releases[1], scores, event))
+    return found
 
 
 def _beside_books(

@@ -11,9 +11,10 @@ from voile.app.commands.fields import RecordFiles, caller_field, custodian_field
 class Train(RecordFiles):
     """Train a model on the protected rows of ROWS, with row-level privacy.
 
-    Charges three releases: fine tables, centred moments and a calibration table. The model, its
-    curves and its explanations are made from them at no further cost. All three are charged
-    together, or none; the same command again costs nothing.
+    By statistics: charges fine tables, centred moments and a calibration table. The model, its
+    curves and its explanations are made from them at no further cost. By a network: charges all
+    steps of DP-SGD and, for two classes, a table of its scores. All releases are charged together,
+    or none; the same command again costs nothing.
 
     >>> Train.read({"rows": "patients.csv", "schema": "clinic.toml", "account": "patients",
     ...     "epsilon": 2.0, "delta": 1e-6, "folder": "model"}).model
@@ -39,12 +40,12 @@ class Train(RecordFiles):
         example="readmitted",
         metavar="COLUMN",
     )
-    model: str = caller_field("Kind of model: statistics.", default="statistics")
+    model: str = caller_field("Kind of model: statistics or network.", default="statistics")
     account: str = custodian_field("Account that pays; it must be over rows.", example="patients")
     epsilon: float = caller_field(
-        "Of all three releases together.", example=2.0, gt=0, allow_inf_nan=False
+        "Of all releases together.", example=2.0, gt=0, allow_inf_nan=False
     )
-    delta: float = caller_field("Of all three releases together.", example=1e-6, gt=0, lt=1)
+    delta: float = caller_field("Of all releases together.", example=1e-6, gt=0, lt=1)
     folder: Path = custodian_field(
         "Folder for the model.", example="model", option="--output", metavar="DIR"
     )

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from voile.app.explain.charging import (
     AccountQuestions,
@@ -44,6 +45,8 @@ from voile.records.storage.session import grouped_writes
 from voile.records.vault import Vault
 from voile.release import Release
 
+ANSWERED_BEFORE: Final = "answered before: the same answer is free, unless you pass --redraw"
+"""Said of a question, and it is enough to compare with it."""
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 Outcome: TypeAlias = ReleasedExplanation | Exception
@@ -344,9 +347,40 @@ def affordable(
     if isinstance(looked, Exception):
         return (f"would be refused: {looked}",)
     if all(stored is not None for stored in looked[1]):
-        return ("answered before: the same answer is free, unless you pass --redraw",)
+        return (ANSWERED_BEFORE,)
     below = any(each.question.account != payer for each in looked[0].requests)
     return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
+
+
+@dataclass(frozen=True)
+class BudgetUse:
+    """What an answer would use of an account.
+
+    Args:
+        account: who would pay.
+        share: of the budget, between 0 and 1; of each record's own, where records pay.
+        before: the share that is used already.
+        refused_because: why it does not fit; empty if it does.
+    """
+
+    account: str
+    share: float
+    before: float
+    refused_because: str = ""
+
+
+def budget_use(vault: Vault, payer: str, event: PrivacyEvent | None) -> BudgetUse | None:
+    """What this would use, from public facts; None if it costs nothing."""
+    if event is None:
+        return None
+    account = vault.account(payer)
+    if account.measure is None:
+        return None
+    share = consumed(account.measure.cost(event), account.budgets)
+    if account.is_parallel:  # each record pays from an account of its own
+        return BudgetUse(payer, share, 0.0)
+    found = vault.storage.read_snapshot(lambda t: would_cost(vault.ledger, t, payer, event))
+    return BudgetUse(payer, share, found.consumed[0][1], found.refused_because)
 
 
 def _share(vault: Vault, t: Reader, payer: str, event: PrivacyEvent, below: bool) -> str:

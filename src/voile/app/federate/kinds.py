@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from voile.app.artefact import network_files, surrogate_files, table_files
+from voile.app.artefact import surrogate_files
 from voile.app.federate.aggregate import AggregateKind
 from voile.app.federate.base import (
     FinishContext,
@@ -34,6 +34,7 @@ from voile.app.federate.quality import quality_figures
 from voile.app.federate.recommender import RecommenderKind
 from voile.app.federate.stability import stability_figures
 from voile.app.federate.statistics import STATISTICS, StatisticsKind
+from voile.app.model_files import network_files, table_files
 from voile.attribution import FastShap, Surrogate
 from voile.core.choices import ExtensibleKinds
 from voile.core.errors import InvalidInput
@@ -307,6 +308,7 @@ class TrustedKind(NetworkKind):
 class GuidedKind(NetworkKind):
     """FedSVA: noise where private columns contribute, at a level that each party declares."""
 
+    takes_tables: ClassVar[bool] = False
     unit: ClassVar[ProtectedUnit] = ProtectedUnit.COLUMNS
     counts_members: ClassVar[bool] = False
 

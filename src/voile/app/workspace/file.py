@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from voile.app.commands.explain import ExplanationSpec
-from voile.app.commands.fields import RelationKey
+from voile.app.commands.fields import RelationKey, name_of
 from voile.app.explain.files import names_origin_file
 from voile.app.toml_file import TomlFile, did_you_mean
 from voile.app.workspace.serve_table import ServeTable
@@ -308,7 +308,7 @@ class WorkspaceFile:
 
     def _check_origins(self, said: Mapping[str, Any], spec: ExplanationSpec) -> None:
         """Every promise rests on them; only an artefact and protected rows need none stated."""
-        if spec.model_origin is None and not Path(spec.model).is_dir():
+        if spec.model_origin is None and not Path(name_of(spec.model)).is_dir():
             raise self.toml.wrong(
                 'say what the model was made from: origin = "public", "trained-on:LABEL", or a '
                 "JSON file with the guarantees of its training",

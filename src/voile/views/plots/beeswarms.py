@@ -1,23 +1,19 @@
-"""shap's beeswarm of our explanations, with the noise of each feature behind its points.
-
-shap draws with pyplot, which keeps every figure it makes; ours are taken out of it again, so that
-nothing global is left behind and nothing is shown.
-"""
+"""shap's beeswarm of our explanations, with the noise of each feature behind its points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from voile.core.description import Describable
 from voile.core.explanation import Explanation
-from voile.core.explanation_checks import RowData
 from voile.core.optional import optional
 from voile.core.row_note import was_filled
 from voile.core.schema import Schema
-from voile.views.plots.style import INK, QUIET, one_output, write_promise
+from voile.views.plots.figures import drawn_by_shap
+from voile.views.plots.style import INK, QUIET, core_explanation, one_output, write_promise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def beeswarm(
-    explanation: Explanation,
+    explanation: Describable,
     *,
     output: str | None = None,
     most: int = 12,
@@ -42,14 +38,22 @@ def beeswarm(
         output: which output, needed where there are several.
         most: how many features to draw; the last place adds up the others.
         schema: of the rows, for what the output is called.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> beeswarm(why).axes[0].get_xlabel()
+    'attribution to output'
     """
     shap = optional("shap", extra="explain")
-    chosen = explanation if output is None else explanation.output(output)
-    described = chosen.describe(schema=schema)
+    described = explanation.describe(output=output, schema=schema)
     title = one_output(described).title
+    core = core_explanation(explanation)
+    chosen = core if output is None else core.output(output)
     points = chosen.to_shap()
-    points.data = _without_filled(chosen)
-    with _figure(8.0, 1.4 + 0.4 * min(most, chosen.shape[1])) as figure, _fixed_spread():
+    points.data = _coloured_by(chosen, getattr(explanation, "categories", ()))
+    height = 1.4 + 0.4 * min(most, chosen.shape[1])
+    with drawn_by_shap(8.0, height) as figure:
         axes = figure.add_subplot()
         shap.plots.beeswarm(points, max_display=most, show=False, plot_size=None, ax=axes)
     banded = _draw_noise(axes, chosen)
@@ -60,16 +64,20 @@ def beeswarm(
     return figure
 
 
-def _without_filled(explanation: Explanation) -> RowData | None:
-    """The values of the rows, NaN where one was missing and filled in."""
-    data = explanation.data
+def _coloured_by(explanation: Explanation, categories: Collection[str]) -> Any:
+    """The values of the rows, as shap colours them: grey where none is high or low.
+
+    That is where one was missing and filled in (NaN), and in columns of categories (objects).
+    """
+    data, names = explanation.data, explanation.feature_names
     if data is None or data.dtype.kind == "U":
         return data
     filled = [
-        [was_filled(explanation.notes, name, row=row) for name in explanation.feature_names]
-        for row in range(len(data))
+        [was_filled(explanation.notes, name, row=row) for name in names] for row in range(len(data))
     ]
-    return np.where(filled, np.nan, data)
+    table = optional("pandas", extra="explain").DataFrame(np.where(filled, np.nan, data))
+    kinds = {place: object for place, name in enumerate(names) if name in categories}
+    return table.astype(kinds)
 
 
 def _draw_noise(axes: Axes, explanation: Explanation) -> bool:
@@ -87,29 +95,3 @@ def _draw_noise(axes: Axes, explanation: Explanation) -> bool:
         span = [place - 0.42, place + 0.42]
         axes.fill_betweenx(span, -reach, reach, color=QUIET, alpha=0.15, linewidth=0, zorder=-2)
     return True
-
-
-@contextmanager
-def _fixed_spread() -> Iterator[None]:
-    """The beeswarm spreads points by numpy's global generator; it is put back as it was."""
-    before = np.random.get_state()  # noqa: NPY002
-    np.random.seed(0)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(before)  # noqa: NPY002
-
-
-@contextmanager
-def _figure(width: float, height: float) -> Iterator[Figure]:
-    pyplot = optional("matplotlib.pyplot", extra="explain")
-    before = pyplot.gcf() if pyplot.get_fignums() else None
-    figure: Figure = pyplot.figure(figsize=(width, height), layout="constrained")
-    try:
-        yield figure
-    finally:
-        pyplot.close(figure)
-        if before is not None:
-            pyplot.figure(before.number)
-    figure.set_size_inches(width, height)
-    figure.set_layout_engine("constrained")

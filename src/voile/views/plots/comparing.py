@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.core.description import Describable
 from voile.core.errors import InvalidInput
 from voile.core.explanation import NO_GUARANTEE, Explanation
-from voile.core.optional import optional
-from voile.views.plots.style import INK, PALETTE, QUIET
+from voile.views.plots.figures import empty_figure
+from voile.views.plots.style import INK, PALETTE, QUIET, core_explanation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +21,8 @@ POINTS = 4_000
 
 
 def agreement(
-    first: Explanation,
-    second: Explanation,
+    first: Describable,
+    second: Describable,
     *,
     names: tuple[str, str] = ("first", "second"),
     most: int = 12,
@@ -35,25 +36,31 @@ def agreement(
         first, second: explanations of the same rows, features and outputs.
         names: what to call them.
         most: how many features to draw on the right.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> agreement(why, why).axes[0].get_title()
+    'cosine 1.000, root mean square gap 0'
     """
-    if (first.shape, first.feature_names, first.output_names) != (
-        second.shape,
-        second.feature_names,
-        second.output_names,
+    one, two = core_explanation(first), core_explanation(second)
+    if (one.shape, one.feature_names, one.output_names) != (
+        two.shape,
+        two.feature_names,
+        two.output_names,
     ):
         raise InvalidInput(
             "agreement is between explanations of the same rows, features and outputs, "
-            f"found {first.shape} and {second.shape}"
+            f"found {one.shape} and {two.shape}"
         )
-    module = optional("matplotlib.figure", extra="explain")
-    figure: Figure = module.Figure(figsize=(9.5, 4.6), layout="constrained")
+    figure = empty_figure(9.5, 4.6)
     left, right = figure.subplots(1, 2)
-    _scatter(left, first.values.ravel(), second.values.ravel(), names)
-    _by_feature(right, first, second, most)
+    _scatter(left, one.values.ravel(), two.values.ravel(), names)
+    _by_feature(right, one, two, most)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(length=0, colors=INK)
-    promises = [f"{name}: {_promise(e)}" for name, e in zip(names, (first, second), strict=True)]
+    promises = [f"{name}: {_promise(e)}" for name, e in zip(names, (one, two), strict=True)]
     figure.supxlabel("\n".join(promises), fontsize=7, color=QUIET, x=0.02, ha="left")
     return figure
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import NO_GUARANTEE
-from voile.core.optional import optional
 from voile.core.schema import Categories, Feature
+from voile.views.plots.figures import empty_figure
 from voile.views.plots.style import INK, PALETTE, QUIET, outputs_legend, write_below
 
 if TYPE_CHECKING:
@@ -82,6 +82,17 @@ def curves(model: AdditiveModel, *, most: int = 12) -> Figure:
     Args:
         model: of `voile train`, or any `AdditiveModel`.
         most: how many features to draw; those that matter least are left out.
+
+    >>> from voile import Schema
+    >>> from voile.core.schema import Categories, Label, Numbers
+    >>> from voile.models.additive import AdditiveModel, FeatureBins
+    >>> age = Feature("age", Numbers(0, 100), unit="years")
+    >>> model = AdditiveModel(
+    ...     schema=Schema("clinic", (age,), Label("readmitted", Categories(("no", "yes")))),
+    ...     bins=(FeatureBins("age", edges=(50.0,)),), intercept=-1.0,
+    ...     scores=np.array([-0.5, 0.5]), masses=np.array([0.5, 0.5]), covariance=np.zeros((2, 2)))
+    >>> curves(model).axes[0].get_title()
+    'age (years): 0.50'
     """
     told = model.description()
     features = {each.name: each for each in model.schema.features}
@@ -90,8 +101,7 @@ def curves(model: AdditiveModel, *, most: int = 12) -> Figure:
         raise InvalidInput("this model uses no feature, so there is no curve to draw")
     shown = sorted(found, key=lambda each: -each.importance)[: max(most, 1)]
     across, down = min(_ACROSS, len(shown)), ceil(len(shown) / _ACROSS)
-    module = optional("matplotlib.figure", extra="explain")
-    figure: Figure = module.Figure(figsize=(3.3 * across + 0.6, 2.6 * down + 1.2))
+    figure = empty_figure(3.3 * across + 0.6, 2.6 * down + 1.2, layout=None)
     figure.set_layout_engine("constrained", h_pad=0.02)
     grid, reach = figure.add_gridspec(down, across), _reach(shown)
     drawn = [

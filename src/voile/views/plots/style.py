@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from voile.core.description import (
+    Describable,
     Description,
     FeatureContribution,
     OutputDescription,
     Uncertainty,
 )
 from voile.core.errors import InvalidInput
-from voile.core.explanation import NO_GUARANTEE
+from voile.core.explanation import NO_GUARANTEE, Explanation
 from voile.core.optional import optional
+from voile.views.plots.figures import empty_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,13 +33,20 @@ PALE: Final = 0.35
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of its own, outside pyplot: nothing global is touched, nothing has to be closed."""
-    module = optional("matplotlib.figure", extra="explain")
-    figure: Figure = module.Figure(figsize=(width, height), layout="constrained")
+    """A figure with one pair of axes, which have a line at the bottom only."""
+    figure = empty_figure(width, height)
     axes: Axes = figure.add_subplot()
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0, colors=INK)
     return figure, axes
+
+
+def core_explanation(given: Describable) -> Explanation:
+    """The explanation behind what was charged, or behind what people see in Python."""
+    found = getattr(given, "explanation", given)
+    if not issubclass(type(found), Explanation):
+        raise InvalidInput(f"expected an explanation, found {type(given).__name__}")
+    return cast("Explanation", found)
 
 
 def one_output(described: Description) -> OutputDescription:
@@ -75,6 +84,24 @@ def outputs_legend(axes: Axes, drawn: Sequence[Any], names: Sequence[str]) -> No
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
+
+
+def directions_legend(figure: Figure) -> None:
+    """Which colour raises the output and which lowers it, above everything else."""
+    patches = optional("matplotlib.patches", extra="explain")
+    said = (("raises", RAISES), ("lowers", LOWERS))
+    figure.legend(
+        handles=[patches.Patch(color=colour, label=label) for label, colour in said],
+        loc="outside upper right",
+        ncols=2,
+        frameon=False,
+        fontsize=8,
+        labelcolor=INK,
+        handlelength=0.9,
+        handleheight=0.9,
+        columnspacing=1.2,
+        borderpad=0,
+    )
 
 
 def axis_text(described: Description, said: str = "") -> str:

@@ -15,6 +15,7 @@ from voile.views.plots.style import (
     QUIET,
     RAISES,
     axis_text,
+    directions_legend,
     new_figure,
     one_output,
     whisker,
@@ -45,6 +46,15 @@ def waterfall(
         output: which output, needed where there are several.
         most: how many features to draw; the others are added up.
         schema: of the rows, for names of categories, units, and what the output is called.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> figure = waterfall(why, row=1)
+    >>> figure.axes[0].get_title(loc="left")
+    'base 0.3  →  prediction 1'
+    >>> figure.get_supxlabel()
+    'no privacy guarantee'
     """
     described = explanation.describe(row, output=output, most=most, schema=schema)
     drawn = one_output(described)
@@ -54,19 +64,21 @@ def waterfall(
             "these attributions lead to no prediction that may be shown (means of sizes, names, or "
             "a protected row); draw them with `bar`"
         )
-    figure, axes = new_figure(7.5, 1.9 + 0.36 * len(steps))
+    figure, axes = new_figure(7.5, 2.1 + 0.36 * len(steps))
     ends = list(accumulate((each.amount for each in steps), initial=prediction.base))
     _draw_steps(axes, steps, ends[1:])
-    _write_amounts(axes, steps, ends)
+    _write_amounts(axes, steps)
     axes.set_yticks(range(len(steps)), [each.named for each in steps], parse_math=False)
     axes.set_ylim(len(steps) - 0.4, -0.6)
-    axes.axvline(prediction.base, color=QUIET, linewidth=0.8, linestyle=":")
+    for reached in (prediction.base, prediction.value):
+        axes.axvline(reached, color=QUIET, linewidth=0.8, linestyle=":", zorder=0)
     axes.use_sticky_edges = False
     axes.margins(x=0.05)
     said = f"base {prediction.base_text}  →  prediction {prediction.value_text}"
     noisy = f"{said} ± {prediction.noise:.2g}" if prediction.noise else said
     axes.set_title(noisy, fontsize=10, color=INK, loc="left")
     axes.set_xlabel(axis_text(described, drawn.title), color=INK, parse_math=False)
+    directions_legend(figure)
     write_promise(figure, described)
     return figure
 
@@ -88,15 +100,16 @@ def _draw_steps(axes: Axes, steps: tuple[FeatureContribution, ...], ends: list[f
             axes.errorbar(end, place, xerr=reach, fmt="none", ecolor=INK, capsize=2)
 
 
-def _write_amounts(axes: Axes, steps: tuple[FeatureContribution, ...], ends: list[float]) -> None:
-    """In a column of their own, beyond everything that is drawn."""
-    reach = max(0.0 if each.high is None else each.high - each.amount for each in steps)
+def _write_amounts(axes: Axes, steps: tuple[FeatureContribution, ...]) -> None:
+    """In a column of their own, beside everything that is drawn."""
     for place, each in enumerate(steps):
         axes.annotate(
             each.text,
-            (max(ends) + reach, place),
-            xytext=(8, 0),
+            (1, place),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(6, 0),
             textcoords="offset points",
+            annotation_clip=False,
             va="center",
             fontsize=8,
             color=INK,

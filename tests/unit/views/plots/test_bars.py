@@ -101,7 +101,7 @@ def test_several_rows_are_drawn_as_the_mean_of_their_sizes() -> None:
     assert names(figure) == ["f1", "f0"]
     assert lengths(figure) == [[1.5, 1.0]]
     assert axes_of(figure).get_xlabel() == "mean |attribution| to output"
-    assert [text.get_text() for text in axes_of(figure).texts] == ["1.5", "1"]
+    assert [text.get_text() for text in axes_of(figure).texts] == ["1.5", "1.0"]
 
 
 @pytest.mark.parametrize("rows", [1, 3])

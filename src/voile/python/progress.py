@@ -1,0 +1,113 @@
+"""How long a call takes, said before it starts, and how far it is, in terminals and notebooks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+from voile.core.errors import InvalidInput
+
+Progress: TypeAlias = bool | Callable[[int, int], None] | None
+"""None: a bar if it takes longer than two seconds. True: always. False: never, and nothing is said.
+A function is told how much is done, of how much."""
+
+LONG: Final = 2.0
+"""Seconds."""
+_MINUTE: Final = 60.0
+
+
+def check_progress(given: Any) -> Progress:
+    """As it was given, if it is one."""
+    if given is None or isinstance(given, bool) or callable(given):
+        return given  # type: ignore[no-any-return]
+    raise InvalidInput(
+        f"progress: expected True, False, None or a function (done, total), found {given!r}"
+    )
+
+
+def say(text: str, progress: Progress) -> None:
+    """A line beside the results, unless nobody wants any."""
+    if progress is not False:
+        sys.stderr.write(f"voile: {text}\n")
+        sys.stderr.flush()
+
+
+def in_words(seconds: float) -> str:
+    """Roughly.
+
+    >>> in_words(40.2), in_words(150), in_words(9_000)
+    ('40 s', '3 min', '2.5 h')
+    """
+    if seconds < 1.5 * _MINUTE:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * _MINUTE else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def shown(
+    title: str, total: int, seconds: float, progress: Progress
+) -> Iterator[Callable[[int], None]]:
+    """Inside, call what is given with how much was done just now.
+
+    Args:
+        title: what is being done.
+        total: how much there is to do.
+        seconds: how long it will take, about.
+        progress: see `Progress`.
+    """
+    if callable(progress):
+        yield _counted(total, progress)
+        return
+    if progress is False or (progress is None and seconds < LONG):
+        yield lambda _done: None
+        return
+    say(f"{title}, about {in_words(seconds)}", progress)
+    with _bar(title, total) as advance:
+        yield advance
+
+
+def _counted(total: int, progress: Callable[[int, int], None]) -> Callable[[int], None]:
+    done = 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done = min(done + more, total)
+        progress(done, total)
+
+    return tell
+
+
+@contextmanager
+def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar of rich; nothing where nobody watches, as in a log file."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(title), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+    watched = console.is_terminal or console.is_jupyter
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not watched)
+    with bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.advance(task, done)
+        bar.update(task, completed=total)
+
+
+def seconds_per_row(ask: Callable[[int], None], most: int) -> float:
+    """How long a model takes for a row, in as large a batch as a twentieth of a second allows.
+
+    Args:
+        ask: asks it for so many rows.
+        most: rows in a batch.
+    """
+    count = 1
+    while True:
+        start = time.perf_counter()
+        ask(count)
+        taken = time.perf_counter() - start
+        if taken > 0.05 or count >= most:
+            return taken / count
+        count = min(most, count * (32 if taken < 0.005 else 4))
