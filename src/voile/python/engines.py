@@ -35,7 +35,6 @@ Tell: TypeAlias = Callable[[int], None]
 """Told how much of the work was done just now."""
 
 
-
 def silent(_done: int) -> None:
     """Nobody wants to know."""
 

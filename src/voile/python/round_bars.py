@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from voile.federation import Progress, ProgressEvent
 
 
-
 @dataclass
 class ProgressBars:
     """One bar for each stage, once it takes longer than a short call.

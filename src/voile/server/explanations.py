@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from voile.app.serving import AskedExplanation
-from voile.app.serving.served import answer_facts
+from voile.app.serving.release import answer_facts
 from voile.server.answering import (
     FOR_EXPLAINERS,
     Explaining,

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 
 from voile._version import __version__
 from voile.app.serving import AskedExplanation, Caller, ServedRelease, UnusableRows
-from voile.app.serving.served import answer_facts
+from voile.app.serving.release import answer_facts
 from voile.server.answering import (
     ACCOUNT,
     FOR_EXPLAINERS,

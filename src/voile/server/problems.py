@@ -25,7 +25,7 @@ from voile.app.serving import (
     UnknownName,
     UnusableRows,
 )
-from voile.app.serving.served import preview_facts
+from voile.app.serving.release import preview_facts
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, StorageFault, VoileError
 from voile.records.audit_log import UnsignedRecord
 

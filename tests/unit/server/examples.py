@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from voile.app.calls import handle
 from voile.app.commands.budget import OpenBudget
 from voile.app.keys import issue
 from voile.app.serving import ServedWorkspace, open_served
-from voile.core.transparency import Level, Role
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.records.access import Duty, Grants
 from voile.server import create_app
 
@@ -68,8 +68,8 @@ def home(folder: Path, more: str = MORE) -> Path:
             database=str(folder / "log.db"),
             account=PEOPLES_BUDGET,
             dataset=PEOPLES_BUDGET,
-            unit="explained row",
-            relation="replace one",
+            unit=ProtectedUnit.EXPLAINED_ROW,
+            relation=Relation.REPLACE_ONE,
             epsilon=2.0,
             delta=1e-5,
             parallel=True,
@@ -97,7 +97,7 @@ class House:
         """One request."""
         return self.ask_all([(method, path, key, more)])[0]
 
-    def ask_all(self, asked: list[tuple[str, str, str | None, Any]]) -> list[httpx.Response]:
+    def ask_all(self, asked: Sequence[tuple[str, str, str | None, Any]]) -> list[httpx.Response]:
         """Several requests at once."""
         return self.runner.run(self._ask_all(asked))
 
@@ -109,7 +109,9 @@ class House:
         body = {"release": release, "rows": rows, "account": account} | more
         return self.ask("POST", "/api/v1/explanations", key, json=body, headers=headers)
 
-    async def _ask_all(self, asked: list[tuple[str, str, str | None, Any]]) -> list[httpx.Response]:
+    async def _ask_all(
+        self, asked: Sequence[tuple[str, str, str | None, Any]]
+    ) -> list[httpx.Response]:
         transport = httpx.ASGITransport(self.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
             return await asyncio.gather(*(_send(client, *each) for each in asked))
@@ -133,6 +135,3 @@ def serving(folder: Path) -> Iterator[House]:
             yield House(workspace, app, runner)
         finally:
             runner.run(app.state.service.gathering.drain())
-
-
-HIGHEST: Final = {"level": Level.GRANULAR, "roles": frozenset(Role)}

@@ -132,6 +132,7 @@ def test_problems_are_errors_of_voile(house: House, client: voile.Client) -> Non
         other.explain("approval", ROWS)
     with pytest.raises(Refused, match="key"):
         voile.Client("http://s", "voile_x", transport=Through(house)).releases()
+
     def until_it_is_refused() -> None:
         for number in range(200):
             client.explain("approval", {**ROWS, "income": [number / 100]})

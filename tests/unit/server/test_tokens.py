@@ -121,7 +121,7 @@ def test_forged_and_downgraded_tokens_are_refused(house: House, login: Login) ->
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     other, claims, headers = Login(), login.claims(), {"kid": name}
     stranger = jwt.encode(claims, other.keys["first"], algorithm="RS256", headers=headers)
-    none = jwt.encode(claims, None, algorithm="none", headers=headers)
+    none = jwt.encode(claims, "", algorithm="none", headers=headers)
     stronger = jwt.encode(claims, key, algorithm="PS256", headers=headers)  # not among the allowed
     # As an attacker does it: PyJWT itself refuses to sign with a public key as a secret.
     import base64

@@ -11,16 +11,15 @@ The HTTP service (`voile.server`) fills these and shows the results; it decides 
 
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
 from voile.app.serving.once import AnsweredMeanwhile, OtherPayload
+from voile.app.serving.opening import open_served
+from voile.app.serving.release import ServedRelease, UnusableRows
 from voile.app.serving.served import (
     AskedExplanation,
     KeyNeeded,
     PaymentNeeded,
     PreparedRequest,
-    ServedRelease,
     ServedWorkspace,
     UnknownName,
-    UnusableRows,
-    open_served,
 )
 
 __all__ = [

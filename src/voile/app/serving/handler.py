@@ -9,7 +9,7 @@ from typing import Final
 
 from voile.app.calls import Context
 from voile.app.commands.serve import Serve
-from voile.app.serving.served import open_served
+from voile.app.serving.opening import open_served
 from voile.core.optional import optional
 
 _SERVER: Final = "voile.server.running:run"

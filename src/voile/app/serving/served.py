@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
-from voile.app.calls import Context
-from voile.app.commands.explain import Explain
-from voile.app.explain import ExplanationInputs, ExplanationRequest, RowsToExplain
+from voile.app.explain import ExplanationRequest, RowsToExplain
 from voile.app.explain.charging import Settlement
-from voile.app.explain.files import as_plain
-from voile.app.explain.questions import ReleaseTerms
 from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined
 from voile.app.explain.service import ReleaseService
 from voile.app.explain.walk import Outcome
-from voile.app.explain_rows import ExplanationJob
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
-from voile.app.serving.delay import Delay, delay_of
 from voile.app.serving.once import AnsweredMeanwhile, Once, Receiving
+from voile.app.serving.release import ServedRelease, UnusableRows, preview_facts
 from voile.app.workspace.file import WorkspaceFile
-from voile.app.workspace.ledger_comparison import check_ledger
 from voile.app.workspace.serve_table import ServeTable
-from voile.attribution import CONSTANT_WORK, Speed
 from voile.core.errors import InvalidInput, Refused
-from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.identifiers import canonical_identifier
-from voile.core.schema import Problem
 from voile.records.access import (
-    PART,
     Duty,
     add_recipient,
     find_account,
@@ -42,30 +30,17 @@ from voile.records.access import (
     public_name,
     register_accounts,
 )
+from voile.records.audit_log import ReleaseRecord, Witness, decode_record
 from voile.records.ledger.history import entry_at
-from voile.records.storage import Reader
-from voile.records.vault import SigningSchedule, Vault, open_vault_at
-from voile.release import Preview, Release
+from voile.records.storage import Reader, Transaction
+from voile.records.vault import Vault
+from voile.release import Preview
 
 _HOUR: Final = 3600.0
-_MOST_TOLD: Final = 20
-Columns: TypeAlias = dict[str, list[Any]]
 
 
 class UnknownName(InvalidInput):
     """There is nothing of this name for whoever asks."""
-
-
-class UnusableRows(InvalidInput):
-    """Rows do not fit the schema.
-
-    Args:
-        problems: of each the column and, for public rows, the row and what is wrong; never a value.
-    """
-
-    def __init__(self, problems: Sequence[Mapping[str, Any]]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("the rows do not fit the schema of this release")
 
 
 class PaymentNeeded(Refused):
@@ -114,120 +89,17 @@ class PreparedRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class ServedRelease:
-    """A release, loaded.
+class ServedWorkspace:
+    """A workspace, opened for strangers.
 
     Args:
-        anonymous: it is answered without a key.
-        delay: when a charged answer may leave; None where it leaves when it is ready.
+        witness: for the logs of others, if [serve.witness] says so.
     """
-
-    name: str
-    job: ExplanationJob
-    service: ReleaseService
-    speed: Speed
-    anonymous: bool = False
-    delay: Delay | None = None
-
-    @cached_property
-    def inputs(self) -> ExplanationInputs:
-        """Model, schema and background."""
-        return self.job.inputs(self.speed)
-
-    def release(self, rows: int = 1) -> Release[Explanation]:
-        """What answers for this many rows."""
-        return self.job.release(self.service, rows)
-
-    @cached_property
-    def is_free(self) -> bool:
-        """Whether it costs nothing."""
-        return ReleaseTerms(self.release()).is_free
-
-    @property
-    def shows_rows(self) -> bool:
-        """Whether the rows it explains are public."""
-        return not self.job.spec.protect.is_explained
-
-    @cached_property
-    def output_names(self) -> tuple[str, ...]:
-        """What is explained."""
-        return tuple(self.inputs.model.output_names or ("output_1",))
-
-    def read(self, given: Any) -> RowsToExplain:
-        """Rows, checked; `UnusableRows` tells what is wrong without a value."""
-        if isinstance(given, np.ndarray):
-            return self._read(given, {})
-        table = self._table(given)
-        return self._read(table, table)
-
-    def _read(self, given: Any, table: Columns) -> RowsToExplain:
-        try:
-            return self.inputs.read_rows(given)
-        except InvalidInput:
-            raise UnusableRows(self._problems(table)) from None
-
-    def _problems(self, table: Columns) -> list[dict[str, Any]]:
-        """By column; of protected rows nothing but which columns there have to be."""
-        schema, column = self.inputs.schema, self.job.spec.id_column
-        needed = [*schema.feature_names, *([] if column is None else [column])]
-        missing = [name for name in needed if name not in table]
-        if missing or not self.shows_rows or len({len(each) for each in table.values()}) != 1:
-            return [{"column": name, "problem": "missing column"} for name in missing]
-        report = schema.check({name: table[name] for name in schema.feature_names})
-        return [
-            {"column": each.name, "row": example.row, "problem": str(finding.problem)}
-            for each in report.features
-            for finding in each.findings
-            if finding.problem is not Problem.MISSING
-            for example in finding.examples
-        ][:_MOST_TOLD]
-
-    def _table(self, given: Any) -> Columns:
-        """Columns by name, whatever form rows were sent in."""
-        if isinstance(given, Mapping):
-            return {str(name): list(cells) for name, cells in given.items()}
-        rows = list(given)
-        if all(isinstance(row, Mapping) for row in rows):
-            names = dict.fromkeys(name for row in rows for name in row)
-            return {name: [row.get(name) for row in rows] for name in names}
-        names = dict.fromkeys(self.inputs.schema.feature_names)
-        if any(isinstance(row, Mapping) or len(row) != len(names) for row in rows):
-            raise UnusableRows([{"problem": f"expected {len(names)} values in each row"}])
-        return {name: [row[place] for row in rows] for place, name in enumerate(names)}
-
-    def predictions(self, rows: RowsToExplain) -> list[Any] | None:
-        """What the model predicts for public rows; None for protected ones, whose predictions are
-        covered by no guarantee."""
-        if not self.shows_rows:
-            return None
-        found = self.inputs.model.predict(self.inputs.schema.numbers(rows.rows)).tolist()
-        return [row[0] if len(row) == 1 else row for row in found]
-
-    def facts(self) -> dict[str, Any]:
-        """What is public about it."""
-        spec, preview = self.job.spec, self.release().preview(1)
-        return {
-            "name": self.name,
-            "protects": f"{spec.protect} rows",
-            "free": self.is_free,
-            "anonymous": self.anonymous,
-            "level": spec.level.value,
-            "columns": list(self.inputs.schema.feature_names),
-            "id_column": spec.id_column,
-            "outputs": list(self.output_names),
-            "alarms": list(self.inputs.alarms),
-            "delay": None if self.delay is None else self.delay.seconds(1),
-            "price_of_one_row": preview_facts(preview),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class ServedWorkspace:
-    """A workspace, opened for strangers."""
 
     file: WorkspaceFile
     service: ReleaseService
     releases: Mapping[str, ServedRelease]
+    witness: Witness | None = None
 
     @property
     def settings(self) -> ServeTable:
@@ -437,7 +309,7 @@ class ServedWorkspace:
         if not records and once is None:
             return
 
-        def command(t: Any) -> None:
+        def command(t: Transaction) -> None:
             for record in records:
                 add_recipient(t, record, who)
             if once is not None and once.refuse(t) is None:
@@ -462,79 +334,11 @@ class ServedWorkspace:
 
 def charge_of_record(vault: Vault, t: Reader, record: int) -> str | None:
     """The charge that a record of the log is about; None if it is about none."""
-    from voile.records.audit_log import ReleaseRecord, decode_record
-
     try:
         found = decode_record(vault.log.record(t, record))
     except InvalidInput:
         return None
     return found.charge if isinstance(found, ReleaseRecord) else None
-
-
-def preview_facts(preview: Preview) -> dict[str, Any]:
-    """Plain values of a price."""
-    return {
-        "event": None if preview.event is None else str(preview.event),
-        "guarantees": [each.to_dict() for each in preview.guarantees],
-        "accuracy": preview.accuracy,
-        "standard_error": preview.standard_error,
-        "half_width": preview.half_width,
-        "remarks": list(preview.remarks),
-    }
-
-
-def answer_facts(explained: ReleasedExplanation) -> dict[str, Any]:
-    """Plain values of an answer; the same each time it is given."""
-    return {
-        "charges": list(explained.charges),
-        "records": list(explained.records),
-        "replayed": explained.replayed,
-        "alarms": list(explained.alarms),
-        **as_plain(explained.explanation),
-    }
-
-
-@contextmanager
-def open_served(path: Path) -> Iterator[ServedWorkspace]:
-    """Open a workspace and load all its releases; tables of an older version are brought up to
-    date."""
-    file = WorkspaceFile.read(path.absolute())
-    file.check_files()
-    settings = file.tables.serve
-    schedule = SigningSchedule(settings.checkpoint_records, settings.checkpoint_seconds)
-    with open_vault_at(file.place, schedule, extra_parts=(PART,)) as vault:
-        check_ledger(file, vault)
-        service = ReleaseService(vault)
-        releases = {name: _served(file, name, service) for name in file.releases}
-        workspace = ServedWorkspace(file, service, releases)
-        workspace.name_accounts(*_accounts(file, releases))
-        yield workspace
-
-
-def _accounts(file: WorkspaceFile, releases: Mapping[str, ServedRelease]) -> list[str]:
-    named = {each.job.spec.account for each in releases.values()} - {None}
-    return sorted(set(file.tables.accounts) | {str(each) for each in named})
-
-
-def _served(file: WorkspaceFile, name: str, service: ReleaseService) -> ServedRelease:
-    command = Explain(model=name, workspace=file.path)
-    job = ExplanationJob.from_command(command, Context(service=service))
-    settings, anonymous = file.tables.serve, file.is_anonymous(name)
-    found = ServedRelease(name, job, service, _speed(job), anonymous)
-    _ = found.inputs  # read with this speed, before anything else reads them with another
-    if anonymous and not found.is_free:
-        raise file.toml.wrong(
-            "this release costs privacy budget, so somebody has to be charged: remove it",
-            *("releases", name, "anonymous"),
-        )
-    delay = None if found.is_free else delay_of(found.inputs, job, service, settings.delay)
-    return ServedRelease(name, job, service, found.speed, anonymous, delay)
-
-
-def _speed(job: ExplanationJob) -> Speed:
-    """Where protected rows are computed with, no short cut shows which values they have."""
-    free = job.spec.protect is RowPart.TRAINING
-    return Speed() if free else Speed(short_cuts=CONSTANT_WORK)
 
 
 def _plain(rows: Any) -> Any:
