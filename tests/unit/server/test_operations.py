@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.unit.server.examples import MORE, House, home, serving
 from tools import openapi
 
@@ -104,3 +106,32 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     with pytest.raises((MissingDependency, ModuleNotFoundError), match="uvicorn"):
         handle(Serve(workspace=tmp_path))
+
+
+FIGURE = re.compile(r"voile_\w+")
+DEPLOYMENT = openapi.FILE.parent / "deployment"
+
+
+def test_the_dashboard_shows_figures_that_there_are(house: House) -> None:
+    house.explain(house.key())
+    told = house.ask("GET", "/metrics", house.key()).text
+    panels = json.loads((DEPLOYMENT / "grafana.json").read_text())["panels"]
+    wanted = {name for p in panels for t in p["targets"] for name in FIGURE.findall(t["expr"])}
+    assert len(wanted) >= 6
+    for name in wanted:
+        assert f"# TYPE {name}" in told or f"\n{name}" in told or name in told, name
+
+
+def test_the_container_runs_the_service_as_nobody_in_particular() -> None:
+    lines = (DEPLOYMENT / "service.Containerfile").read_text().splitlines()
+    commands = [line.split()[0] for line in lines if line and line[0].isupper()]
+    assert commands[0] == "FROM"
+    assert commands.index("USER") < commands.index("ENTRYPOINT")
+    assert not any(line.startswith(("USER root", "USER 0")) for line in lines)
+    composed = yaml.safe_load((DEPLOYMENT / "service-compose.yaml").read_text())
+    service = composed["services"]["service"]
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    assert "password" not in json.dumps(service["environment"]).lower().replace("passfile", "")
+    for each in composed["services"].values():
+        assert set(each.get("secrets", ())) <= set(composed["secrets"])
