@@ -59,13 +59,19 @@ most_rows = 50
 """
 
 
-def home(folder: Path, more: str = MORE) -> Path:
+def home(folder: Path, more: str = MORE, *, server: str | None = None) -> Path:
     """A folder with a workspace: `approval` is charged by question, `people` by record, and `open`
-    is free for anybody."""
-    found = started(folder)
+    is free for anybody.
+
+    Args:
+        server: address of a database that VOILE_DATABASE holds as well; else a file in the folder.
+    """
+    found = started(folder, **({} if server is None else {"storage": "env:VOILE_DATABASE"}))
     handle(
         OpenBudget(
-            database=str(folder / "log.db"),
+            database=server or str(folder / "log.db"),
+            signing_key=folder / "audit.key",
+            policy=folder / "audit-policy.toml",
             account=PEOPLES_BUDGET,
             dataset=PEOPLES_BUDGET,
             unit=ProtectedUnit.EXPLAINED_ROW,

@@ -23,6 +23,7 @@ from tests.unit.server.examples import (
 from voile.core.explanation import Explanation
 from voile.records.access import Duty
 from voile.records.audit_log import explanation_bytes, verify_receipt
+from voile.records.ledger import budget_report
 
 EXPLANATIONS = "/api/v1/explanations"
 
@@ -106,6 +107,25 @@ def test_the_budget_ends_with_what_is_left(house: House) -> None:
     assert problem["type"] == "urn:voile:problem:budget-exceeded"
     assert problem["remaining"] < problem["requested"]
     assert f"{BUDGET}#{number}" in spent(house)
+
+
+def test_many_at_once_get_what_the_budget_covers_and_no_more(house: House) -> None:
+    key = house.key()
+
+    def asked(number: int) -> tuple[str, str, str, Any]:
+        rows = {**ROWS, "income": [number / 100]}
+        body = {"release": "approval", "rows": rows, "account": BUDGET}
+        return ("POST", EXPLANATIONS, key, {"json": body})
+
+    found = house.ask_all([asked(number) for number in range(90)])
+    granted = [each for each in found if each.status_code == 200]
+    refused = [each for each in found if each.status_code == 403]
+    assert len(granted) + len(refused) == 90
+    assert 0 < len(refused) < 90
+    assert len(spent(house)) == len(granted)
+    vault = house.workspace.vault
+    report = vault.storage.read_snapshot(lambda t: budget_report(vault.ledger, t, BUDGET))
+    assert 1 - 1 / len(granted) < report.consumed <= 1  # full: one more would not fit
 
 
 def test_requests_of_strangers_share_a_transaction_and_no_outcome(house: House) -> None:
