@@ -11,7 +11,7 @@ from voile.core.transparency import Level, Role
 class Serve(Command):
     """Answer over HTTP with the releases of a workspace, until it is told to stop.
 
-    Settings stand in the table [serve] of voile.toml. Make a key first: `voile keys add`.
+    Settings stand in voile.toml, in the table `serve`. Make a key first: `voile keys add`.
 
     >>> Serve(workspace="voile.toml").port is None
     True
