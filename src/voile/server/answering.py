@@ -115,6 +115,7 @@ FOR_AUDITORS: Final = Depends(needs(Duty.AUDIT))
 FOR_OPERATORS: Final = Depends(needs(Duty.OPERATE))
 Explaining = Annotated[Caller, FOR_EXPLAINERS]
 Observing = Annotated[Caller, Depends(needs(Duty.OBSERVE, Duty.AUDIT))]
+Owning = Annotated[Caller, Depends(needs(Duty.OBSERVE))]
 Administering = Annotated[Caller, Depends(needs(Duty.ADMINISTER))]
 OneService = Annotated[Service, Depends(service_of)]
 

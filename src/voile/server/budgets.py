@@ -19,7 +19,7 @@ from voile.core.guarantee import Protected
 from voile.records.access import Duty, find_account, list_keys, registered_accounts
 from voile.records.ledger import Children, Opening, budget_report, forecast
 from voile.records.storage import Reader
-from voile.server.answering import Administering, Observing, OneService
+from voile.server.answering import Administering, Observing, OneService, Owning
 from voile.server.bodies import KeyBody, OpeningBody, RenewalBody
 
 router = APIRouter(prefix="/api/v1")
@@ -75,10 +75,10 @@ async def show_forecast(
 async def show_history(
     account: str,
     service: OneService,
-    caller: Observing,
+    caller: Owning,
     last: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> dict[str, Any]:
-    """What happened to an account and those below it, oldest first."""
+    """What happened to an account and those below it, oldest first; names callers."""
 
     def find(workspace: ServedWorkspace, t: Reader, name: str) -> list[BudgetAct]:
         return budget_history(workspace.vault.ledger, workspace.vault.log, t, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from starlette.requests import Request
 
 from voile.app.serving import Caller, NotAuthenticated, ServedWorkspace
 from voile.app.workspace.serve_table import IssuerTable
-from voile.records.access import Duty, Grants, KeyRow, find_key, is_key
+from voile.records.access import Grants, KeyRow, find_key, is_key
 from voile.server.problems import RateExceeded
 
 _KNOWN_FOR: Final = 1.0
@@ -92,7 +93,7 @@ class Issuer:
         if not subject.isprintable() or not 0 < len(subject) <= _LONGEST_SUBJECT:
             raise jwt.InvalidTokenError("a subject is a short text")
         stated = {word.removeprefix(_DUTY) for word in str(claims.get("scope", "")).split()}
-        duties = frozenset(map(Duty, set(table.duties) & stated))
+        duties = frozenset(duty for duty in table.duties if duty.value in stated)
         if not duties:
             raise jwt.InvalidTokenError("the token grants nothing here")
         return Grants(
@@ -110,7 +111,7 @@ class Identities:
 
     def __init__(self, workspace: ServedWorkspace) -> None:
         self._storage = workspace.vault.storage
-        self._known: OrderedDict[str, tuple[float, KeyRow]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, KeyRow]] = OrderedDict()
         self._issuers = [
             Issuer.from_table(name, table) for name, table in workspace.settings.issuers.items()
         ]
@@ -138,14 +139,14 @@ class Identities:
 
     async def _key(self, text: str) -> KeyRow:
         now = time.time()
-        known = self._known.get(text)
+        known = self._known.get(digest := hashlib.sha256(text.encode()).digest())
         if known is not None and now - known[0] < _KNOWN_FOR and known[1].is_valid(now):
             return known[1]
         row = await asyncio.to_thread(self._look_up, text, now)
         if row is None:
-            self._known.pop(text, None)
+            self._known.pop(digest, None)
             raise NotAuthenticated("no such key")
-        self._known[text] = (now, row)
+        self._known[digest] = (now, row)
         if len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
         return row

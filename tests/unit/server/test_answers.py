@@ -96,6 +96,24 @@ def test_a_tenant_pays_from_an_account_below(house: House) -> None:
     )
 
 
+def test_nobody_pays_from_the_account_of_another_person(house: House) -> None:
+    key = house.key()
+    house.explain(key, "people")
+    vault = house.workspace.vault
+    (ada,) = vault.storage.read_snapshot(lambda t: vault.ledger.children(t, PEOPLES_BUDGET))
+    bob = {**PEOPLE, "id": ["bob"]}
+    found = house.explain(key, "people", rows=bob, account=ada)
+    assert (found.status_code, found.json()["type"]) == (403, "urn:voile:problem:not-granted")
+    assert house.explain(key, "people", rows=bob).status_code == 200
+
+
+def test_nobody_learns_which_accounts_there_are(house: House) -> None:
+    key = house.key(accounts=("another",))
+    found = [house.explain(key, account=each) for each in (BUDGET, "no such account")]
+    assert [each.status_code for each in found] == [403, 403]
+    assert found[0].json() == found[1].json()
+
+
 def test_the_budget_ends_with_what_is_left(house: House) -> None:
     key = house.key()
     for number in range(200):
@@ -129,6 +147,7 @@ def test_many_at_once_get_what_the_budget_covers_and_no_more(house: House) -> No
 
 
 def test_requests_of_strangers_share_a_transaction_and_no_outcome(house: House) -> None:
+    house.app.state.service.gathering._seconds = 1.0  # however slow this machine is
     one, other = house.key(caller="one"), house.key(caller="other", accounts=("nothing",))
     asked = [
         ("POST", EXPLANATIONS, key, {"json": {"release": "approval", "rows": rows, **paid}})

@@ -48,7 +48,7 @@ ENDPOINTS: list[tuple[str, str, Any, set[Duty]]] = [
     ("GET", "/api/v1/budgets", None, {Duty.OBSERVE, Duty.AUDIT}),
     ("GET", "/api/v1/budgets/{account}", None, {Duty.OBSERVE, Duty.AUDIT}),
     ("GET", "/api/v1/budgets/{account}/forecast", None, {Duty.OBSERVE, Duty.AUDIT}),
-    ("GET", "/api/v1/budgets/{account}/history", None, {Duty.OBSERVE, Duty.AUDIT}),
+    ("GET", "/api/v1/budgets/{account}/history", None, {Duty.OBSERVE}),
     ("GET", "/api/v1/reports/{account}", None, {Duty.OBSERVE, Duty.AUDIT}),
     ("GET", "/api/v1/records", None, {Duty.AUDIT}),
     ("GET", "/log/checkpoint", None, {Duty.AUDIT}),

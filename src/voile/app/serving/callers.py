@@ -9,7 +9,8 @@ from voile.core.errors import Refused
 from voile.core.transparency import Level, Role, check_role
 from voile.records.access import Duty, Grants
 
-_ANONYMOUS: Final = "anonymous"
+_ANONYMOUS: Final = ":anonymous"
+"""No key and no token is called so."""
 
 
 class NotGranted(Refused):

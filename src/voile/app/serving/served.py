@@ -13,7 +13,7 @@ from voile.app.explain import ExplanationRequest, RowsToExplain
 from voile.app.explain.charging import Settlement
 from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined
 from voile.app.explain.service import ReleaseService
-from voile.app.explain.walk import Outcome
+from voile.app.explain.walk import Outcome, caught
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
 from voile.app.serving.once import AnsweredMeanwhile, Once, Receiving
 from voile.app.serving.release import ServedRelease, UnusableRows, preview_facts
@@ -156,14 +156,18 @@ class ServedWorkspace:
             part: its number among several that were sent together, with one key.
         """
         rows = served.read(asked.rows)
-        if rows.count > self.settings.most_rows:
-            raise InvalidInput(f"at most {self.settings.most_rows} rows are explained at once")
+        self._check_size(rows.count)
         if served.is_free:
             return self._prepared(rows, None, asked, caller, Receiving(caller.grants.caller), None)
         payer = self._payer(served, asked, caller, rows)
         once = self._once(served, asked, caller, payer, rows)
         once = once if once is None else once.part(part)
         return self._prepared(rows, payer, asked, caller, once, once)
+
+    def _check_size(self, rows: int) -> None:
+        if rows > self.settings.most_rows:
+            most = self.settings.most_rows
+            raise UnusableRows([{"problem": f"at most {most} rows are explained at once"}])
 
     def _prepared(
         self,
@@ -190,15 +194,20 @@ class ServedWorkspace:
         """The account that is named: the release's own, or one of a tenant below it."""
         if asked.account is None:
             raise PaymentNeeded(served.release(rows.count).preview(rows.count))
-        account, own = self.account(asked.account), served.job.spec.account
-        caller.check_account(account)
-        above = self.vault.storage.read_snapshot(lambda t: self._above(t, account))
-        if own not in above:
+        account, own = self._granted(asked.account, caller), served.job.spec.account
+        path = self.vault.storage.read_snapshot(lambda t: self.vault.ledger.path(t, account))
+        above = {node.account.name: node.account for node in path}
+        # Whoever names the account of one record would have another person pay from it.
+        if own not in above or above[own].is_parallel != path[0].account.is_parallel:
             raise NotGranted("this account does not pay for this release")
         return account
 
-    def _above(self, t: Reader, account: str) -> list[str]:
-        return [node.account.name for node in self.vault.ledger.path(t, account)]
+    def _granted(self, named: str, caller: Caller) -> str:
+        """The account, if the caller may use it; nobody else learns whether it is there."""
+        found = self.vault.storage.read_snapshot(lambda t: self._account(t, named))
+        if found is None or not caller.grants.covers(found):
+            raise NotGranted("there is no such account, or this key does not cover it")
+        return found
 
     def _once(
         self,
@@ -238,10 +247,9 @@ class ServedWorkspace:
         """The price of an answer for these rows, or this many; nothing is charged."""
         found: Any = rows if isinstance(rows, int) else served.read(rows)
         count = rows if isinstance(rows, int) else found.count
-        payer = None
-        if account is not None and not served.is_free:
-            payer = self.account(account)
-            caller.check_account(payer)
+        self._check_size(count)
+        free = account is None or served.is_free
+        payer = None if account is None or free else self._granted(account, caller)
         release = served.release(count)
         who = caller.grants.caller
         preview = self.service.preview(release, found, payer=payer, caller=who)
@@ -253,7 +261,7 @@ class ServedWorkspace:
         """Of each request what becomes of it; requests for releases of one size together."""
         found: dict[int, Outcome] = {}
         for number, each in enumerate(asked):
-            stored = self._stored(served, each.once)
+            stored = caught(self._stored, served, each.once)
             if stored is not None:
                 found[number] = stored
         new = [number for number in range(len(asked)) if number not in found]
@@ -261,7 +269,7 @@ class ServedWorkspace:
             release = served.release(asked[new[0]].request.rows.count)
             outcomes = self.service.answer_many(release, [asked[n].request for n in new])
             for number, outcome in zip(new, outcomes, strict=True):
-                found[number] = self._finished(served, asked[number], outcome)
+                found[number] = caught(self._finished, served, asked[number], outcome)
         return [found[number] for number in range(len(asked))]
 
     def _stored(self, served: ServedRelease, once: Once | None) -> Outcome | None:

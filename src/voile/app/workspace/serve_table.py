@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from voile.core.transparency import Level, Role
+from voile.records.access import Duty
 
 Text = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -33,7 +34,7 @@ class IssuerTable(_Table):
     audience: Text
     keys: Annotated[str, Field(pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])")]
     algorithms: tuple[Literal["RS256", "PS256", "ES256", "EdDSA"], ...] = ("RS256", "ES256")
-    duties: tuple[Text, ...]
+    duties: Annotated[tuple[Duty, ...], Field(min_length=1)]
     accounts: tuple[Text, ...] = ()
     roles: tuple[Role, ...] = (Role.ANALYST,)
     level: Level = Level.DETAILED
