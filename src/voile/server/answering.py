@@ -88,6 +88,11 @@ def service_of(request: Request) -> Service:
     return found
 
 
+async def _service(request: Request) -> Service:
+    """The same for routes; a plain function would be run in a thread."""
+    return service_of(request)
+
+
 async def _caller(request: Request) -> Caller:
     found = await service_of(request).identities.caller(request)
     request.state.caller = found.name
@@ -117,7 +122,7 @@ Explaining = Annotated[Caller, FOR_EXPLAINERS]
 Observing = Annotated[Caller, Depends(needs(Duty.OBSERVE, Duty.AUDIT))]
 Owning = Annotated[Caller, Depends(needs(Duty.OBSERVE))]
 Administering = Annotated[Caller, Depends(needs(Duty.ADMINISTER))]
-OneService = Annotated[Service, Depends(service_of)]
+OneService = Annotated[Service, Depends(_service)]
 
 
 def repeat_key(request: Request) -> str | None:
