@@ -12,8 +12,9 @@ from voile.app.calls import Context
 from voile.app.commands.serve import AddKey, ListKeys, RevokeKey
 from voile.app.workspace.file import WorkspaceFile
 from voile.core.choices import member
-from voile.core.errors import Refused
+from voile.core.errors import InvalidInput, Refused
 from voile.records.access import (
+    ANY_ACCOUNT,
     PART,
     Duty,
     Grants,
@@ -21,11 +22,12 @@ from voile.records.access import (
     NewKey,
     add_key,
     list_keys,
+    register_accounts,
     revoke_key,
 )
 from voile.records.audit_log import KeyIssuedRecord, KeyRevokedRecord
 from voile.records.checkpoints import Kept
-from voile.records.storage import Transaction
+from voile.records.storage import Reader, Transaction
 from voile.records.vault import Vault, open_vault_at
 
 COMMAND_LINE: Final = "command line"
@@ -57,6 +59,7 @@ def add(command: AddKey, _context: Context) -> KeyResult:
     """Issue a key, on record."""
     grants = grants_of(command)
     with _vault(command) as vault:
+        check_accounts(vault, grants)
         new = issue(vault, grants, seconds=_DAY * command.days, issuer=COMMAND_LINE)
         return KeyResult(new.row, new.text, vault.keep())
 
@@ -99,6 +102,9 @@ def issue(vault: Vault, grants: Grants, *, seconds: float, issuer: str) -> NewKe
 
     def command(t: Transaction) -> None:
         add_key(t, new)
+        named = [each for each in grants.accounts if each != ANY_ACCOUNT]
+        there = [each for each in named if vault.ledger.is_open(t, each)]
+        register_accounts(t, vault.key, there)
         vault.log.append(t, record)
 
     vault.storage.submit(command)
@@ -116,6 +122,19 @@ def end(vault: Vault, identifier: str, *, issuer: str) -> KeyRow:
         return row
 
     return vault.storage.submit(command)
+
+
+def check_accounts(vault: Vault, grants: Grants) -> None:
+    """Refuse names of accounts that are not there: a mistyped one would grant nothing."""
+
+    def missing(t: Reader) -> list[str]:
+        named = (each for each in grants.accounts if each != ANY_ACCOUNT)
+        return [each for each in named if not vault.ledger.is_open(t, each)]
+
+    if found := vault.storage.read_snapshot(missing):
+        raise InvalidInput(
+            f"there is no account {', '.join(map(repr, found))}; `voile budget show` lists them"
+        )
 
 
 def check_may_grant(issuer: Grants, wanted: Grants) -> None:

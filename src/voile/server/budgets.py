@@ -12,7 +12,15 @@ from fastapi import APIRouter, Query
 from voile.app.budget import open_budget, renew_budget
 from voile.app.budgets import BudgetAct, budget_history
 from voile.app.commands.serve import AddKey
-from voile.app.keys import all_facts, check_may_grant, end, grants_of, issue, key_facts
+from voile.app.keys import (
+    all_facts,
+    check_accounts,
+    check_may_grant,
+    end,
+    grants_of,
+    issue,
+    key_facts,
+)
 from voile.app.serving import Caller, NotGranted, ServedWorkspace, UnknownName
 from voile.core.errors import Refused
 from voile.core.guarantee import Protected
@@ -206,14 +214,9 @@ def _issue(workspace: ServedWorkspace, body: KeyBody, caller: Caller) -> dict[st
         check_may_grant(caller.grants, grants)
     except Refused as refused:
         raise NotGranted(str(refused)) from None
+    check_accounts(workspace.vault, grants)
     new = issue(workspace.vault, grants, seconds=_DAY * body.days, issuer=caller.name)
-    workspace.name_accounts(*(a for a in grants.accounts if _is_open(workspace, a)))
     return {"secret": new.text, **key_facts(new.row)}
-
-
-def _is_open(workspace: ServedWorkspace, account: str) -> bool:
-    vault = workspace.vault
-    return vault.storage.read_snapshot(lambda t: vault.ledger.is_open(t, account))
 
 
 def _end(workspace: ServedWorkspace, key: str, caller: Caller) -> dict[str, Any]:

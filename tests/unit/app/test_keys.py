@@ -83,6 +83,7 @@ def test_only_the_whole_key_is_found_and_only_while_it_holds(tmp_path: Path) -> 
         {"holder": "login:ada"},  # as callers of tokens are called
         {"holder": ""},
         {"days": 0.0},
+        {"accounts": ("customer v1",)},  # no such account
     ],
 )
 def test_what_no_key_can_have_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:

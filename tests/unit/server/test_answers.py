@@ -20,6 +20,7 @@ from tests.unit.server.examples import (
     serving,
 )
 
+from voile.core.errors import InvalidInput, StorageFull
 from voile.core.explanation import Explanation
 from voile.records.access import Duty
 from voile.records.audit_log import explanation_bytes, verify_receipt
@@ -397,3 +398,43 @@ def test_tensors_that_do_not_agree_are_told_before_anything_is_charged(house: Ho
         found = house.ask("POST", "/v2/models/approval/infer", key, json=wrong, headers=headers)
         assert found.status_code == 422
     assert spent(house) == []
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+
+def test_a_fault_of_the_database_is_everybody_s_and_charges_nobody(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = house.key()
+
+    def broken(*_: object) -> None:
+        raise StorageFull("no room left on /the/disk")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(house.workspace.service), "answer_many", broken)
+        one = ("POST", EXPLANATIONS, key, {"json": {"release": "open", "rows": ROWS}})
+        for found in house.ask_all([one] * 3):
+            assert (found.status_code, found.headers["retry-after"]) == (503, "5")
+            assert "/the/disk" not in found.text
+    assert house.explain(key).status_code == 200
+
+
+def test_an_answer_that_cannot_be_read_any_more_is_one_caller_s_trouble(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.app.state.service.gathering._seconds = 0.5
+    key, headers = house.key(), {"Idempotency-Key": "order 17"}
+    house.explain(key, headers=headers)
+    plain = type(house.workspace)._again
+
+    def damaged(*_: object) -> None:
+        raise InvalidInput("damaged")
+
+    monkeypatch.setattr(type(house.workspace), "_again", damaged)
+    body = {"release": "approval", "rows": ROWS, "account": BUDGET}
+    again = ("POST", EXPLANATIONS, key, {"json": body, "headers": headers})
+    other = ("POST", EXPLANATIONS, key, {"json": {**body, "rows": OTHER_ROWS}})
+    assert [each.status_code for each in house.ask_all([again, other])] == [422, 200]
+    monkeypatch.setattr(type(house.workspace), "_again", plain)
+    assert house.explain(key, headers=headers).status_code == 200
