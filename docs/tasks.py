@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-PAGE: Final = Path(__file__).resolve().parent / "the-same-eight-tasks.md"
+PAGE: Final = Path(__file__).resolve().parent / "python" / "eight-tasks.md"
 PACKAGES: Final = ("voile", "shap", "diffprivlib", "DP-EBM", "explainerdashboard")
 TASK: Final = re.compile(r"^## (\d\. .*)$", re.MULTILINE)
 CODE: Final = re.compile(

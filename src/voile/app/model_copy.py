@@ -45,7 +45,11 @@ class ModelCopy:
         """Where its files lie while this object lives."""
         home = TemporaryDirectory(prefix="voile-model-")
         weakref.finalize(self, home.cleanup)
-        return self._written(Path(home.name) / _NAME)
+        place = Path(home.name) / _NAME
+        place.mkdir()
+        for name, content in self.files.items():
+            (place / name).write_bytes(content)
+        return place
 
     def save(self, folder: Path, *, overwrite: bool = False) -> Path:
         """Write the files; another model that lies there is kept unless somebody says so."""
@@ -57,9 +61,6 @@ class ModelCopy:
                 "you pass overwrite=True"
             )
         FOLDER.begin(folder, () if there == own else FOLDER.files[1:])
-        return self._written(folder)
-
-    def _written(self, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for name in sorted(self.files, key=MANIFEST.__eq__):  # the manifest comes last
             replace_file(folder / name, self.files[name])

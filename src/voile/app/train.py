@@ -27,6 +27,7 @@ from voile.app.explain.rows import check_columns
 from voile.app.explain_rows import PreviewResult
 from voile.app.output_check import check_outputs
 from voile.app.train_chain import Training
+from voile.app.train_defaults import found_schema, paying_records
 from voile.app.train_network import NetworkTraining
 from voile.app.train_statistics import StatisticsTraining
 from voile.app.trained_folder import FOLDER, NETWORK, STATISTICS, TrainedFolder, paid_for
@@ -111,7 +112,7 @@ def train(command: Train, context: Context) -> TrainedModelResult | PreviewResul
         policy=command.policy,
         replay_key=command.replay_key,
     )
-    with context.records(place) as service:
+    with paying_records(command, context, place, len(records)) as (service, command):
         training = learner(service, records, schema, command, open_rows, context.steps)
         if command.preview:
             return PreviewResult(training.preview(), len(records))
@@ -168,13 +169,12 @@ def _check_replaced(command: Train, training: Training) -> None:
 
 
 def _schema(command: Train) -> Schema:
-    given = command.schema_file
-    schema = given if isinstance(given, Schema) else Schema.load(Path(given))
+    schema = found_schema(command)
     link_of(schema)
     label = None if schema.label is None else schema.label.name
-    if command.target not in (None, label):
+    if command.label not in (None, label):
         raise InvalidInput(
-            f"--target {command.target!r}: the label of the schema {schema.name!r} is {label!r}; "
+            f"--label {command.label!r}: the label of the schema {schema.name!r} is {label!r}; "
             "only the label can be predicted"
         )
     return schema

@@ -94,19 +94,30 @@ class Training(ABC):
 
     # --- what follows ---------------------------------------------------------------------------
 
+    @property
+    def payer(self) -> str:
+        """The name of the account."""
+        assert self.command.account is not None, "completed before (train_defaults)"
+        return self.command.account
+
+    @property
+    def delta(self) -> float:
+        assert self.command.delta is not None, "completed before (train_defaults)"
+        return self.command.delta
+
     @cached_property
     def account(self) -> Account:
-        return self.service.vault.account(self.command.account)
+        return self.service.vault.account(self.payer)
 
     @cached_property
     def rho(self) -> float:
         """What the account grants for the epsilon that was asked for."""
-        return granted_rho(self.account, self.command.epsilon, self.command.delta)
+        return granted_rho(self.account, self.command.epsilon, self.delta)
 
     @property
     def terms(self) -> dict[str, Any]:
         """Of every release."""
-        return {"protected": self.account.protected, "delta": self.command.delta}
+        return {"protected": self.account.protected, "delta": self.delta}
 
     @cached_property
     def chain(self) -> ReleaseChain:
@@ -116,7 +127,7 @@ class Training(ABC):
             service=self.service,
             following=self.following,
             events=self.events,
-            payer=asks.account,
+            payer=self.payer,
             caller=asks.caller,
             fresh=asks.redraw,
         )
@@ -134,7 +145,7 @@ class Training(ABC):
 
     def preview(self) -> Preview:
         """What training would cost and be like, all releases together; nothing is charged."""
-        found = self.service.preview(self.following(()), payer=self.command.account)
+        found = self.service.preview(self.following(()), payer=self.payer)
         remarks = (*self.expectation, self.warning, *self.chain.affordable())
         return replace(
             found,

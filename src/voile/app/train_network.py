@@ -87,7 +87,7 @@ class NetworkTraining(Training):
 
     @property
     def promise(self) -> Guarantee:
-        return joint_guarantee(self.plan, delta=self.command.delta)
+        return joint_guarantee(self.plan, delta=self.delta)
 
     def learn(self) -> LearnedNetwork:
         network, table = (*self.chain.obtain(), None)[:2]

@@ -80,8 +80,13 @@ class TreeShapley(ExplainerSettings):
 class TreeReader(Protocol):
     """Values of an ensemble of trees, on its own scale."""
 
-    base: NDArray[np.float64]
-    """What values are measured from, shape (outputs,)."""
+    @property
+    def base(self) -> NDArray[np.float64]:
+        """What values are measured from, shape (outputs,)."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a call takes seconds for one row as for many."""
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
         """Shape (rows, features, outputs); NaN in rows is a missing value."""
@@ -92,6 +97,7 @@ class ShapTrees:
     """By `shap.TreeExplainer`."""
 
     explainer: Any
+    is_large: ClassVar[bool] = False
 
     @property
     def base(self) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ from voile.pipelines.tables import NetworkModel, TableRecords
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
 from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms import DiscreteGaussian
-from voile.privacy.mechanisms.parameters import NoisePreview
+from voile.privacy.mechanisms.parameters import MARGIN, NoisePreview
 from voile.privacy.sensitivity.bound import positive
 from voile.privacy.sensitivity.statistics import cell_tables
 from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
@@ -141,7 +141,9 @@ class PrivateScoreTable(ChargedRelease):
             raise InvalidInput("a score table needs a label of two classes")
         if self.protected != self.plan.protected or len(self.records) != self.plan.rows:
             raise Refused("a score table is about the rows that the network learned from")
-        object.__setattr__(self, "epsilon", zcdp_to_epsilon(self.noise.event().rho, self.delta))
+        if self.noise.event().rho > self.plan.score_rho:
+            raise InvalidInput("the noise costs more than its share of the budget")
+        object.__setattr__(self, "epsilon", zcdp_to_epsilon(self.plan.score_rho, self.delta))
 
     @cached_property
     def noise(self) -> DiscreteGaussian:
@@ -202,7 +204,7 @@ def stored_counts(content: bytes) -> Counts:
 def score_noise(plan: TableNetworkPlan) -> DiscreteGaussian:
     """For the share of a plan's budget that is the table's."""
     sensitivity = cell_tables(tables=1, relation=plan.protected.relation)
-    sigma = sensitivity.value / math.sqrt(2 * plan.score_rho)
+    sigma = sensitivity.value / math.sqrt(2 * plan.score_rho) * (1 + MARGIN)
     return DiscreteGaussian(sigma=sigma, sensitivity=sensitivity, shape=(BINS, 2))
 
 

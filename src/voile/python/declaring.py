@@ -39,7 +39,8 @@ def declared_schema(
         )
     listed = _by_name(names, categories or {}, "categories")
     others = [name for name in names if name not in listed]
-    return Schema({**_bounded(others, names, bounds), **listed} if others else listed)
+    known = {**listed, **(_bounded(others, names, bounds) if others else {})}
+    return Schema({name: known[name] for name in names})
 
 
 def read_schema(schema: Any) -> Schema:
@@ -165,6 +166,8 @@ def class_labels(labels: Column, classes: Column) -> Column:
 
 def _key(cell: Any) -> Hashable:
     """Equal for what means the same class: 1 and 1.0, but not True. NaN is no class."""
+    if isinstance(cell, np.generic):
+        cell = cell.item()
     if isinstance(cell, bool):
         return ("bool", cell)
     if isinstance(cell, int | float):

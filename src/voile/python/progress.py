@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeAlias
 
 from voile.core.errors import InvalidInput
@@ -103,6 +103,7 @@ def seconds_per_row(ask: Callable[[int], None], most: int) -> float:
         ask: asks it for so many rows.
         most: rows in a batch.
     """
+    ask(1)  # the first call loads and compiles
     count = 1
     while True:
         start = time.perf_counter()
@@ -111,3 +112,23 @@ def seconds_per_row(ask: Callable[[int], None], most: int) -> float:
         if taken > 0.05 or count >= most:
             return taken / count
         count = min(most, count * (32 if taken < 0.005 else 4))
+
+
+@contextmanager
+def late_bar(title: str, progress: Progress) -> Iterator[Callable[[int, int], None]]:
+    """For work whose length shows in its first part: told (done, total), it may begin a bar.
+
+    Args:
+        title: what is being done.
+        progress: see `Progress`.
+    """
+    began, opened = time.perf_counter(), list[Callable[[int], None]]()
+    with ExitStack() as stack:
+
+        def tell(done: int, total: int) -> None:
+            if not opened:
+                left = (time.perf_counter() - began) * (total - done) / done
+                opened.append(stack.enter_context(shown(title, total, left, progress)))
+            opened[0](1)
+
+        yield tell

@@ -16,7 +16,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.optional import optional
 from voile.core.rendering import render_html
-from voile.python.view_state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState
+from voile.python.view_state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState, first_state
 from voile.python.view_text import describe_state, written
 
 if TYPE_CHECKING:
@@ -79,17 +79,7 @@ class ExplanationView:
         method: str = "",
         output: str | None = None,
     ) -> None:
-        _check_core(explanation)
-        shown = _shown_rows(display, explanation)
-        state = ViewState(
-            explanation,
-            frozenset({OUTPUT} if explanation.shape[2] == 1 else ()),
-            _labels(display, explanation) if shown is not None else np.arange(len(explanation)),
-            shown,
-            released,
-            receipt,
-            method,
-        )
+        state = first_state(explanation, display, released, receipt, method)
         object.__setattr__(self, "_state", state if output is None else state.of_output(output))
 
     @classmethod
@@ -409,29 +399,3 @@ def _stand_in(shaps: type | None) -> type:
     """A class below `voile.Explanation` and shap's, which nothing is ever made of."""
     bases = (Explanation,) if shaps is None else (Explanation, shaps)
     return type(bases[-1])("Explanation", bases, {"__module__": "voile"})
-
-
-def _check_core(explanation: object) -> None:
-    if not issubclass(type(explanation), Explanation):
-        raise InvalidInput(
-            f"expected a voile.Explanation, found {type(explanation).__name__}; one of shap is "
-            "read with voile.Explanation.from_shap"
-        )
-
-
-def _labels(display: Any, explanation: Explanation) -> Any:
-    return display.index if hasattr(display, "iloc") else np.arange(len(explanation))
-
-
-def _shown_rows(display: Any, explanation: Explanation) -> NDArray[Any] | None:
-    """Rows as people wrote them; never beside an explanation whose rows are protected."""
-    hidden = explanation.data is None and bool(explanation.guarantees)
-    if display is None or hidden:
-        return None
-    rows = np.array(display, dtype=object)
-    if rows.shape != explanation.shape[:2]:
-        raise InvalidInput(
-            f"display must have shape {explanation.shape[:2]}, as the rows have, found {rows.shape}"
-        )
-    rows.flags.writeable = False
-    return rows

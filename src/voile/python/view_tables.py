@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.optional import optional
-from voile.core.row_note import note_to_plain
+from voile.core.row_note import KnownNote, note_to_plain
 from voile.python.cells import is_missing
 from voile.python.view_state import FEATURE, OUTPUT, ROW, ViewState
 
@@ -58,8 +58,9 @@ def _of_one_row(state: ViewState) -> DataFrame:
     if (shown := _shown(state)) is not None:
         columns["value"] = shown[0]
     single = OUTPUT in state.dropped
+    measure = "importance" if core.carries(KnownNote.ABSOLUTE) else "contribution"
     for place, name in enumerate(core.output_names):
-        columns["contribution" if single else name] = core.values[0, :, place]
+        columns[measure if single else name] = core.values[0, :, place]
         if core.reach is not None:
             prefix = "" if single else f"{name} "
             columns[f"{prefix}low"] = core.values[0, :, place] - core.reach[0, :, place]

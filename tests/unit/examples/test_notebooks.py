@@ -25,10 +25,11 @@ def cells(name: str) -> list[str]:
 def run(code: str, name: str, namespace: dict[str, Any]) -> Any:
     """A cell as Jupyter runs it: what its last line gives is shown."""
     tree = ast.parse(code, name)
-    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, name, "exec"), namespace)
-    if last is None:
+    last = tree.body[-1]
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, name, "exec"), namespace)
         return None
+    exec(compile(ast.Module(tree.body[:-1], []), name, "exec"), namespace)
     return eval(compile(ast.Expression(last.value), name, "eval"), namespace)
 
 

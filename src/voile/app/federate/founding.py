@@ -23,6 +23,7 @@ from voile.app.federate.config import (
     SinglePrivacy,
     TrainingSection,
 )
+from voile.app.federate.declared import as_schema, labelled
 from voile.app.federate.files import (
     FEDERATION_FILE,
     RowsInMemory,
@@ -47,8 +48,7 @@ from voile.app.toml_file import check_form
 from voile.core.choices import chosen, member
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, Relation
-from voile.core.schema import Categories, Label, Numbers, Schema
-from voile.core.schema.domains import Domain
+from voile.core.schema import Schema
 from voile.datasets.frames import is_frame
 from voile.datasets.tables import PARQUET_SUFFIXES
 from voile.pipelines.network_task import CLIPPED_UNIT
@@ -112,93 +112,10 @@ def read_draft(new: NewFederation) -> FederationDraft:
         _check_same(new.folder, on_record, asked)
     agreed = on_record or asked
     _ = agreed.plan  # whatever noise cannot be calibrated for
-    rows = RowsInMemory(records, _table(new.held_out), _table(new.reference))
+    open_rows = _table(new.held_out, "held_out"), _table(new.reference, "reference")
+    rows = RowsInMemory(records, *open_rows)
     server = server_side(agreed, _server_file(new.folder, settings), rows)
     return FederationDraft(config, agreed, server, founders, rows, settings)
-
-
-# --- the label ------------------------------------------------------------------------------------
-
-
-def labelled(
-    schema: Schema,
-    label: str | None,
-    *,
-    classes: Any = None,
-    target_range: tuple[float, float] | None = None,
-) -> Schema:
-    """The schema with this column as its label; its kind and values are declared, never read.
-
-    Args:
-        label: one that the schema declares, as label or among its columns, or any other name; the
-            schema's label if None.
-        classes, target_range: the values of a label that the schema does not declare.
-    """
-    own = schema.label
-    name = label if own is None or label is not None else own.name
-    if name is None:
-        raise InvalidInput("say which column to predict (label=...): the schema declares no label")
-    if own is not None and own.name != name:
-        raise InvalidInput(
-            f"the label of the schema {schema.name!r} is {own.name!r}, and {name!r} was asked for: "
-            "leave label out, or declare another schema"
-        )
-    columns = {each.name: each.domain for each in schema.features}
-    declared = columns.get(name) if own is None else own.domain
-    domain = _label_domain(schema, name, declared, _stated(classes, target_range))
-    if own is not None:
-        return schema
-    if isinstance(domain, Numbers):
-        domain = Numbers(domain.lower, domain.upper)
-    inputs = [each for each in schema.features if each.name != name]
-    return Schema(schema.name, inputs, Label(name, domain))
-
-
-def _label_domain(
-    schema: Schema, name: str, declared: Domain | None, stated: Domain | None
-) -> Domain:
-    if declared is not None and stated not in (None, declared):
-        raise InvalidInput(
-            f"the schema {schema.name!r} declares the label {name!r} as {declared}, and {stated} "
-            "was asked for: state it once"
-        )
-    found = declared or stated
-    if found is None:
-        raise InvalidInput(
-            f"the schema {schema.name!r} declares no column {name!r}. Its values are public and "
-            f"never read off protected rows: declare them, as in Schema({{..., {name!r}: ['no', "
-            "'yes']}), or pass classes=['no', 'yes'], or target_range=(low, high) for a number"
-        )
-    return found
-
-
-def _stated(classes: Any, target_range: tuple[float, float] | None) -> Domain | None:
-    if classes is not None and target_range is not None:
-        raise InvalidInput("a label has classes or a target_range, not both")
-    if target_range is not None:
-        return Numbers(*target_range)
-    if classes is None:
-        return None
-    return Categories(tuple(classes.tolist() if hasattr(classes, "tolist") else classes))
-
-
-def as_schema(given: Any) -> Schema:
-    """A schema, a declaration or a file."""
-    if isinstance(given, Mapping):
-        given = Schema(given)
-    if isinstance(given, str | PathLike):
-        given = Schema.load(given)
-    if not isinstance(given, Schema):
-        raise InvalidInput(
-            f"schema: expected a Schema, a declaration such as {{'age': (18, 100)}}, or a TOML "
-            f"file, found {type(given).__name__}"
-        )
-    return given
-
-
-def _schema(new: NewFederation) -> Schema:
-    given = as_schema(new.schema_file)
-    return labelled(given, new.label, classes=new.classes, target_range=new.target_range)
 
 
 # --- the parties ----------------------------------------------------------------------------------
@@ -277,6 +194,11 @@ def _check_apart(parties: Mapping[str, Any], new: NewFederation) -> None:
 
 
 # --- what is agreed on ----------------------------------------------------------------------------
+
+
+def _schema(new: NewFederation) -> Schema:
+    given = as_schema(new.schema_file)
+    return labelled(given, new.label, classes=new.classes, target_range=new.target_range)
 
 
 def _settings(new: NewFederation, pipeline: str) -> Settings:
@@ -413,9 +335,16 @@ def _open(given: Any) -> Any:
     return Path(given) if isinstance(given, str | PathLike) else given
 
 
-def _table(given: Any) -> Any:
+def _table(given: Any, called: str) -> Any:
     """Handed over; None for a file, which `server.toml` names."""
-    return None if isinstance(given, str | PathLike) else given
+    if given is None or isinstance(given, str | PathLike):
+        return None
+    if not is_frame(given):
+        raise InvalidInput(
+            f"{called}: expected a table with names of columns, or the name of a file, found "
+            f"{type(given).__name__}"
+        )
+    return given
 
 
 def _server_file(folder: Path, settings: Settings) -> ServerFile:
