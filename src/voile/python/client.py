@@ -156,9 +156,9 @@ class Client:
         return tuple(reports)
 
     def _receipt(self, record: int, until: float) -> bytes:
-        path, headers = f"/api/v1/receipts/{record}", {"Prefer": f"wait={_WAIT}"}
+        path = f"/api/v1/receipts/{record}"
         while True:
-            found = self._send("GET", path, headers=headers)
+            found = self._send("GET", path, headers=_patience(until))
             if found.status_code != _NOT_SIGNED or time.monotonic() >= until:
                 return _checked(found).content
 
@@ -248,9 +248,9 @@ class AsyncClient:
         return tuple(reports)
 
     async def _receipt(self, record: int, until: float) -> bytes:
-        path, headers = f"/api/v1/receipts/{record}", {"Prefer": f"wait={_WAIT}"}
+        path = f"/api/v1/receipts/{record}"
         while True:
-            found = await self._send("GET", path, headers=headers)
+            found = await self._send("GET", path, headers=_patience(until))
             if found.status_code != _NOT_SIGNED or time.monotonic() >= until:
                 return _checked(found).content
 
@@ -286,6 +286,12 @@ class AsyncClient:
 
 
 # --- what both share: from rows to a request, from a response to what it says ---------------------
+
+
+def _patience(until: float) -> dict[str, str]:
+    """For how long the service may wait with its answer; not longer than whoever asks."""
+    left = min(_WAIT, int(until - time.monotonic()))
+    return {"Prefer": f"wait={left}"} if left > 0 else {}
 
 
 def _new_key() -> str:
