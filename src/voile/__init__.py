@@ -14,6 +14,7 @@ A tour, by what you want to do:
 - check that an explanation is the one that was paid for and recorded: `verify`
 - go on with what the command line began: `open_workspace`
 - draw it: `voile.plots`
+- ask a service for explanations: `Client`, `AsyncClient`
 - catch what goes wrong: `VoileError` and the tree below it in `voile.core.errors`
 
 Names are loaded when they are first used, so that `import voile` stays quick.
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from voile.core.guarantee import Guarantee
     from voile.core.schema import Schema
     from voile.python.budget import Budget
+    from voile.python.client import AsyncClient, Client
     from voile.python.estimators import PrivateClassifier, PrivateRegressor
     from voile.python.explainer import Explainer
     from voile.python.federation import federate
@@ -45,7 +47,9 @@ if TYPE_CHECKING:
     from voile.python.view import ExplanationView
 
 __all__ = [
+    "AsyncClient",
     "Budget",
+    "Client",
     "Explainer",
     "Explanation",
     "ExplanationView",
@@ -63,7 +67,9 @@ __all__ = [
 ]
 
 _HOME = {
+    "AsyncClient": "voile.python.client",
     "Budget": "voile.python.budget",
+    "Client": "voile.python.client",
     "Explainer": "voile.python.explainer",
     "Explanation": "voile.core.explanation",
     "ExplanationView": "voile.python.view",

@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from voile.app.budget import opened_record
 from voile.app.explain.per_record import (
@@ -133,6 +133,16 @@ class Answer:
     alerts: tuple[Alert, ...] = ()
 
 
+class Settlement(Protocol):
+    """What a door keeps of an answer, in the transaction that settles it."""
+
+    def refuse(self, t: Reader) -> Refused | None:
+        """Why nothing may be settled; asked before any write."""
+
+    def keep(self, t: Transaction, entries: Sequence[tuple[str | None, int, bool]]) -> None:
+        """Of each entry the charge, the number of its record, and whether it is given again."""
+
+
 @dataclass(frozen=True)
 class AccountQuestions:
     """What one caller asks at once: one question, or one for each of several protected records.
@@ -144,6 +154,7 @@ class AccountQuestions:
         requests: the questions, each with what it costs.
         asked, charges: how the ledger recognises each of them, and what it will charge.
         fresh: charge again, whatever was answered before.
+        settlement: takes part in the transaction.
     """
 
     account: Account
@@ -151,6 +162,7 @@ class AccountQuestions:
     asked: tuple[Asked, ...]
     charges: tuple[Charge, ...]
     fresh: bool = False
+    settlement: Settlement | None = None
 
     @classmethod
     def to_account(
@@ -197,6 +209,8 @@ def settle(
     """
     # Looked up again: since step 1 somebody may have got the same answer. Theirs is given, and what
     # was drawn here is dropped unseen. Two draws would be two releases for one charge.
+    if questions.settlement is not None and (told := questions.settlement.refuse(t)) is not None:
+        return told
     found = _answered(vault, t, questions)
     if len(found) == 1 and vault.ledger.is_open(t, questions.requests[0].question.account):
         try:
@@ -225,6 +239,8 @@ def _settled(
         if again is None:
             given[key] = stored or _pay(vault, t, questions, number, drawn[number])
         settled.append(given[key] if again is None else again._replace(grant=None))
+    if questions.settlement is not None:
+        questions.settlement.keep(t, [(e.charge, e.record, e.replayed) for e in settled])
     return settled
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from voile.app.explain.charging import AccountQuestions, Request
+from voile.app.explain.charging import AccountQuestions, Request, Settlement
 from voile.app.explain.per_record import (
     Named,
     account_of_record,
@@ -42,7 +42,11 @@ _SHOWN: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class ExplanationRequest:
-    """What one caller asks; see `ReleaseService.answer`."""
+    """What one caller asks; see `ReleaseService.answer`.
+
+    Args:
+        settlement: what a door keeps of it, in the same transaction.
+    """
 
     rows: RowsToExplain
     caller: str
@@ -50,6 +54,7 @@ class ExplanationRequest:
     purpose: str = "explanation"
     subject: str = ""
     fresh: bool = False
+    settlement: Settlement | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", RowsToExplain.from_rows(self.rows))
@@ -104,9 +109,11 @@ class ReleaseTerms:
     ) -> AccountQuestions:
         """What a request asks an account for: of protected records one question for each row."""
         self.check_account(account)
-        if self.release.part is RowPart.EXPLAINED:
-            return self._records(vault, account, request)
-        return self._one_question(vault, account, request)
+        of_records = self.release.part is RowPart.EXPLAINED
+        found = (self._records if of_records else self._one_question)(vault, account, request)
+        return (
+            found if request.settlement is None else replace(found, settlement=request.settlement)
+        )
 
     def _records(
         self, vault: Vault, account: Account, request: ExplanationRequest

@@ -360,8 +360,15 @@ class ReleaseService:
         calls = [caught(self._free_call, facts, r) for r in requests]
 
         def append(t: Transaction) -> list[int]:
-            ready = [each for each in calls if not isinstance(each, Exception)]
-            return [self.vault.log.append(t, call.record).number for _, _, call in ready]
+            numbers = []
+            for request, each in zip(requests, calls, strict=True):
+                if isinstance(each, Exception):
+                    continue
+                number = self.vault.log.append(t, each[2].record).number
+                if request.settlement is not None:
+                    request.settlement.keep(t, [(None, number, False)])
+                numbers.append(number)
+            return numbers
 
         numbers = iter(self.vault.storage.submit(append))
         return [
