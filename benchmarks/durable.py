@@ -30,8 +30,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-
 from benchmarks.explain import CLINIC, DATASET, explainer, forced_write, private
 from benchmarks.harness import Figure, write
 from voile.app.budget import open_budget
