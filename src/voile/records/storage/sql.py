@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate, chain
+from operator import itemgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from voile.core.errors import DuplicateRecord, MissingRecord, StorageFault
 from voile.records.storage.session import Reader
-from voile.records.storage.tables import Key, Record, Row, Table, Value
+from voile.records.storage.tables import Column, Key, Record, Row, Table, Value
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,19 @@ class Dialect:
         key = ", ".join(table.key)
         return f"CREATE TABLE {table.name} ({columns}, PRIMARY KEY ({key}))"
 
-    def insert(self, table: Table[Any]) -> str:
-        columns = ", ".join(table.column_names)
-        values = ", ".join(self.parameter for _ in table.column_names)
+    def insert(self, table: Table[Any], rows: int) -> str:
+        return f"{self._insert(table, rows)} DO NOTHING"
+
+    def put(self, table: Table[Any], rows: int) -> str:
+        others = [name for name in table.column_names if name not in table.key]
+        changes = ", ".join(f"{name} = excluded.{name}" for name in others or table.key)
+        return f"{self._insert(table, rows)} DO UPDATE SET {changes}"
+
+    def _insert(self, table: Table[Any], rows: int) -> str:
+        row = f"({', '.join(self.parameter for _ in table.column_names)})"
         return (
-            f"INSERT INTO {table.name} ({columns}) VALUES ({values}) "
-            f"ON CONFLICT ({', '.join(table.key)}) DO NOTHING"
+            f"INSERT INTO {table.name} ({', '.join(table.column_names)}) "
+            f"VALUES {', '.join([row] * rows)} ON CONFLICT ({', '.join(table.key)})"
         )
 
     def replace(self, table: Table[Any]) -> str:
@@ -49,6 +58,36 @@ class Dialect:
     def get(self, table: Table[Any]) -> str:
         columns = ", ".join(table.column_names)
         return f"SELECT {columns} FROM {table.name} WHERE {self._equal(table.key)}"
+
+    def get_all(self, wanted: tuple[tuple[Table[Any], int], ...]) -> str:
+        """So many keys of each table; a row begins with the place of its table, and the columns of
+        all tables follow, those of the others empty."""
+        parts = []
+        for place, (table, count) in enumerate(wanted):
+            columns = ", ".join(
+                name if other is table else f"{self._nothing(column)}"
+                for other, _ in wanted
+                for name, column in zip(other.column_names, other.columns, strict=True)
+            )
+            chosen = " OR ".join([f"({self._equal(table.key)})"] * count)
+            if len(table.key) == 1:
+                chosen = f"{table.key[0]} IN ({', '.join([self.parameter] * count)})"
+            parts.append(f"SELECT {place}, {columns} FROM {table.name} WHERE {chosen}")
+        return " UNION ALL ".join(parts)
+
+    def _nothing(self, column: Column) -> str:
+        kind = self.types[column.kind].partition(" COLLATE")[0]
+        return f"CAST(NULL AS {kind})" if kind else "NULL"
+
+    def last_all(self, table: Table[Any], count: int) -> str:
+        """The last record of each of so many values of the first key column, of two."""
+        first, second = table.key
+        columns = ", ".join(table.column_names)
+        return (
+            f"SELECT {columns} FROM {table.name} AS this "
+            f"WHERE {first} IN ({', '.join([self.parameter] * count)}) AND {second} = "
+            f"(SELECT max({second}) FROM {table.name} WHERE {first} = this.{first})"
+        )
 
     def scan(
         self, table: Table[Any], depth: int, after: bool, limit: bool, descending: bool
@@ -68,6 +107,16 @@ class Dialect:
         return " AND ".join(f"{name} = {self.parameter}" for name in names)
 
 
+MOST_TOGETHER: Final = 64
+"""Rows written by one statement. All counts are powers of two: so there are few statements, and the
+drivers keep all of them."""
+
+
+def _padded(some: list[Any]) -> list[Any]:
+    """The last one repeated, up to a power of two."""
+    return some + [some[-1]] * ((1 << (len(some) - 1).bit_length()) - len(some))
+
+
 class SqlRecords:
     """`Migrator` over a driver: a subclass says how to run one statement."""
 
@@ -75,8 +124,11 @@ class SqlRecords:
         self.memory: dict[str, Any] = {}
         self._dialect = dialect
         self._insert = cache(dialect.insert)
+        self._put = cache(dialect.put)
         self._replace = cache(dialect.replace)
         self._get = cache(dialect.get)
+        self._get_all = cache(dialect.get_all)
+        self._last_all = cache(dialect.last_all)
         self._scan = cache(dialect.scan)
 
     def _change(self, statement: str, parameters: Row) -> int:
@@ -98,18 +150,34 @@ class SqlRecords:
     def insert(self, table: Table[Record], record: Record) -> None:
         self.memory.pop(table.name, None)
         row = table.row(record)
-        if not self._change(self._insert(table), row):
+        if not self._change(self._insert(table, 1), row):
             raise DuplicateRecord(table.name, table.key_of(row))
 
     def insert_all(self, table: Table[Record], records: Sequence[Record]) -> None:
         self.memory.pop(table.name, None)
         rows = list(map(table.row, records))
-        if rows and self._change_each(self._insert(table), rows) != len(rows):
+        if self._change_together(self._insert, table, rows) != len(rows):
             keys = list(map(table.key_of, rows))
             stored = [tuple(self._fetch(self._get(table), key)[0]) for key in keys]
             pairs = zip(keys, rows, stored, strict=True)
             taken = next((key for key, row, found in pairs if row != found), keys[0])
             raise DuplicateRecord(table.name, taken)
+
+    def _change_together(
+        self, write: Callable[[Table[Any], int], str], table: Table[Any], rows: list[Row]
+    ) -> int:
+        """Many rows in few statements, of which there are few."""
+        changed = start = 0
+        while (left := len(rows) - start) > 0:
+            count = min(MOST_TOGETHER, 1 << left.bit_length() - 1)
+            values = tuple(chain.from_iterable(rows[start : start + count]))
+            changed += self._change(write(table, count), values)
+            start += count
+        return changed
+
+    def put_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        self.memory.pop(table.name, None)
+        self._change_together(self._put, table, list(map(table.row, records)))
 
     def replace(self, table: Table[Record], record: Record) -> None:
         self.memory.pop(table.name, None)
@@ -131,6 +199,38 @@ class SqlRecords:
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         rows = self._fetch(self._get(table), table.checked_key(key))
         return table.from_row(rows[0]) if rows else None
+
+    def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
+        keys: dict[Table[Any], list[Key]] = {}
+        for table, key in wanted:
+            keys.setdefault(table, []).append(table.checked_key(key))
+        found: dict[tuple[Table[Any], Key], Any] = {}
+        if keys:
+            self._read_all(keys, found)
+        return [found.get((table, key)) for table, key in wanted]
+
+    def _read_all(
+        self, keys: dict[Table[Any], list[Key]], found: dict[tuple[Table[Any], Key], Any]
+    ) -> None:
+        padded = [(table, _padded(some)) for table, some in keys.items()]
+        statement = self._get_all(tuple((table, len(some)) for table, some in padded))
+        values = tuple(value for _, some in padded for key in some for value in key)
+        starts = list(accumulate((len(table.column_names) for table, _ in padded), initial=1))
+        for place, *row in self._fetch(statement, values):
+            table, start = padded[place][0], starts[place]
+            own = tuple(row[start - 1 : starts[place + 1] - 1])
+            found[table, table.key_of(own)] = table.from_row(own)
+
+    def last_all(self, table: Table[Record], firsts: Sequence[Value]) -> list[Record | None]:
+        for first in firsts:
+            table.checked_prefix((first,))
+        if not firsts:
+            return []
+        padded = _padded(list(firsts))
+        rows = self._fetch(self._last_all(table, len(padded)), tuple(padded))
+        first_of = itemgetter(table.key_positions[0])
+        found = {first_of(row): table.from_row(row) for row in rows}
+        return [found.get(first) for first in firsts]
 
     def scan(
         self,

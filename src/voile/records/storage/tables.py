@@ -143,6 +143,13 @@ class Table(Generic[Record]):
         return itemgetter(*self.key_positions)
 
     @cached_property
+    def key_in(self) -> Callable[[Record], Key]:
+        """The key of a record, which is checked when it is stored."""
+        if self._is_tuple:
+            return self.key_of  # type: ignore[return-value]
+        return lambda record: tuple(getattr(record, name) for name in self.key)
+
+    @cached_property
     def replacement(self) -> Callable[[Row], Row]:
         """From a row to what overwrites a record: the other columns, then the key.
 
