@@ -190,11 +190,11 @@ class _SqliteReader(_Connected):
     def __init__(self, path: Path, patience: float) -> None:
         super().__init__(path, patience, mode="rw")
         self._ask("PRAGMA query_only = ON")
+        self._ask("SELECT 1 FROM sqlite_master")  # opens the file
 
     def start(self) -> None:
         self.memory.clear()
-        self._ask("BEGIN")
-        self._ask("SELECT 1 FROM sqlite_master")  # the moment that is looked at
+        self._ask("BEGIN")  # the first question is the moment that is looked at
 
     def stop(self) -> None:
         self._ask("ROLLBACK")
