@@ -16,7 +16,7 @@ charged, on record, and given again to whoever asks again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
@@ -152,6 +152,13 @@ class AccountQuestions:
     charges: tuple[Charge, ...]
     fresh: bool = False
 
+    @property
+    def accounts(self) -> Iterator[str]:
+        """Names of all accounts that are looked at."""
+        yield self.account.name
+        for each in self.requests:
+            yield from each.question.accounts
+
     @classmethod
     def to_account(
         cls, vault: Vault, account: Account, requests: Iterable[Request], *, fresh: bool = False
@@ -229,9 +236,20 @@ def _settled(
 
 
 def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[ChargedAnswer | None]:
+    asked = recognisable(vault, t, questions)
+    stored = dict(zip(asked, vault.ledger.answered_all(t, asked), strict=True))
+    return [stored.get(each) for each in questions.asked]
+
+
+def recognisable(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Asked]:
+    """Questions that may have been answered before: an account was there that may have paid."""
     if questions.fresh:
-        return [None] * len(questions.asked)
-    return [vault.ledger.answered(t, each) for each in questions.asked]
+        return []
+    return [
+        asked
+        for request, asked in zip(questions.requests, questions.asked, strict=True)
+        if any(vault.ledger.is_open(t, name) for name in request.question.accounts)
+    ]
 
 
 def _told_apart(questions: AccountQuestions, number: int) -> object:

@@ -113,7 +113,7 @@ def accounts_to_carry(
     whatever spelling it was spent. An account below the old one marks what was carried over.
     """
     found: dict[str, tuple[PrivacyEvent, ...]] = {}
-    for name in {each.account for each in question.earlier} - {question.account}:
+    for name in question.accounts[1:]:
         if vault.ledger.is_open(t, name) and not vault.ledger.is_open(t, carried_mark(name)):
             account, balance, _ = vault.ledger.node(t, name)
             charges = recent_charges(vault.ledger, t, name, since=account.opened)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
@@ -148,15 +149,19 @@ class Ledger(Tree):
         return ChargedAnswer(kept, grant.terms, grant)
 
     def answered(self, t: Reader, asked: Asked) -> ChargedAnswer | None:
-        """The latest stored answer to this question, if it may be given again.
+        """The latest stored answer to this question, if it may be given again."""
+        return self.answered_all(t, [asked])[0]
+
+    def answered_all(self, t: Reader, asked: Sequence[Asked]) -> list[ChargedAnswer | None]:
+        """The same for several questions at once.
 
         In whatever version's spelling it was stored: else a better name would charge people twice.
         """
-        for digest in (asked.digest, *asked.earlier) if asked.replayable else ():
-            found = t.scan(ANSWERS, digest, limit=1, descending=True)
-            if found:
-                return self._given_again(t, found[0])
-        return None
+        digests = [(e.digest, *e.earlier) if e.replayable else () for e in asked]
+        stored = iter(t.last_all(ANSWERS, list(chain.from_iterable(digests))))
+        found = [[next(stored) for _ in spellings] for spellings in digests]
+        first = [next((kept for kept in some if kept is not None), None) for some in found]
+        return [None if kept is None else self._given_again(t, kept) for kept in first]
 
     def first_answer(self, t: Reader) -> ChargedAnswer | None:
         """One stored answer, if there is any: the oldest of a tree, if that is found at once."""

@@ -119,6 +119,11 @@ class Question:
         return known.get(digest, self)
 
     @cached_property
+    def accounts(self) -> tuple[str, ...]:
+        """The account that pays, then those that paid under earlier spellings."""
+        return tuple(dict.fromkeys((self.account, *(each.account for each in self.earlier))))
+
+    @cached_property
     def canonical_bytes(self) -> bytes:
         """One sequence of bytes for one question: what the audit log commits to."""
         content = {

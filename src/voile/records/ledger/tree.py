@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected
@@ -20,7 +20,8 @@ from voile.records.ledger.tables import (
     AccountRow,
     Balance,
 )
-from voile.records.storage import Reader, Transaction
+from voile.records.storage import Reader, Table, Transaction
+from voile.records.storage.tables import Key
 
 # --- The arithmetic of a tree of accounts: pure functions over running sums ----------------------
 # For each account four sums are kept:
@@ -138,6 +139,8 @@ class Tree:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Account] = {}
+        self._latest: dict[str, Account] = {}
+        """As they were when they were last read, by name; the database may have others by now."""
 
     def node(self, t: Reader, name: str) -> AccountNode:
         """One account; `InvalidInput` if there is none of this name."""
@@ -152,6 +155,21 @@ class Tree:
             known[name] = node
         return node
 
+    def remembered(self, name: str) -> Account | None:
+        """An account as it was last read in this process; it may have got other terms since."""
+        return self._latest.get(name)
+
+    def rows(self, names: Iterable[str]) -> list[tuple[Table[Any], Key]]:
+        """Which records these accounts and all above them are read from, as far as is known."""
+        wanted: dict[str, None] = {}
+        for name in names:
+            above: str | None = name
+            while above is not None and above not in wanted:
+                wanted[above] = None
+                account = self._latest.get(above)
+                above = None if account is None else account.parent
+        return [(BALANCES, (name,)) for name in wanted]
+
     def is_open(self, t: Reader, name: str) -> bool:
         """Whether there is an account of this name."""
         return name in _kept(t) or t.get(BALANCES, name) is not None
@@ -161,6 +179,7 @@ class Tree:
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
         account = self._known.get(balance.terms) or self._promised(t, balance)
+        self._latest[name] = account
         return AccountNode(account, balance, RunningTotals.unpack(balance.sums))
 
     def replace(self, t: Transaction, nodes: Sequence[AccountNode]) -> None:
@@ -210,6 +229,7 @@ class Tree:
     def _promised(self, t: Reader, balance: Balance) -> Account:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
+            self._latest.clear()
         account = _account(balance, t.get(ACCOUNTS, balance.terms))
         self._known[balance.terms] = account
         return account
