@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
-from voile.app.budget import opened_record
+from voile.app.budget import opened_child_record
 from voile.app.explain.per_record import (
     accounts_to_carry,
     carried_mark,
@@ -40,11 +40,9 @@ from voile.records.ledger import (
     Charge,
     ChargedAnswer,
     Grant,
-    Opening,
     Question,
     check_fits,
     child_of,
-    like_parent,
 )
 from voile.records.ledger.event_text import event_for_log, event_text, written
 from voile.records.storage import Reader, Transaction
@@ -293,13 +291,13 @@ def _pay(
         record = _record(vault, request, asked, grant, drawn)
         return vault.log.append_encoded(t, record).number
 
-    def open_account(opening: Opening) -> None:
-        done = vault.ledger.open(t, opening, caller=request.caller)
-        vault.log.append(t, opened_record(done))
+    def open_below(parent: Account, name: str) -> None:
+        done = vault.ledger.open_child(t, parent, name, caller=request.caller)
+        vault.log.append_encoded(t, opened_child_record(parent, done))
 
     name = request.question.account
     if not vault.ledger.is_open(t, name):
-        open_account(like_parent(questions.account, name))
+        open_below(questions.account, name)
     settled = vault.ledger.settle(
         t,
         _with_earlier(questions.charges[number], before.values()),
@@ -310,7 +308,7 @@ def _pay(
         write_record=write_record,
     )
     for old in before:
-        open_account(like_parent(vault.ledger.account(t, old), carried_mark(old)))
+        open_below(vault.ledger.account(t, old), carried_mark(old))
     return settled
 
 

@@ -90,7 +90,8 @@ def check_key_of_records(vault: Vault, t: Reader, account: Account, charged: Ite
 def _first_mark(ledger: Ledger, t: Reader, account: str) -> str | None:
     """The mark of the key that named the first record; other accounts may be there as well."""
     prefix = f"{account}/"
-    page = ledger.children(t, account, after=prefix, limit=1)
+    child = ledger.first_child(t, account, after=prefix)
+    page = [] if child is None else [child]
     while page:
         for child in page:
             if not child.startswith(prefix):

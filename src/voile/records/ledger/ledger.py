@@ -6,12 +6,11 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
-from voile.records.ledger.accounts import Account, Children, Opening
+from voile.records.ledger.accounts import Account, Opening
 from voile.records.ledger.charging import (
     Charge,
     Grant,
@@ -23,12 +22,13 @@ from voile.records.ledger.opening import (
     AccountChange,
     is_unused,
     open_account,
+    open_child,
     renew,
     reopen_account,
 )
 from voile.records.ledger.replay import Asked
 from voile.records.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
-from voile.records.ledger.tree import AccountNode, RunningTotals, Tree
+from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, first_children
 from voile.records.storage import Reader, Transaction
 
 NOT_RECORDED: Final = -1
@@ -88,6 +88,16 @@ class Ledger(Tree):
     def open(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Open an account: the root of a data set, or one below another account."""
         return open_account(t, self, opening, caller, self.now())
+
+    def open_child(
+        self, t: Transaction, parent: Account, name: str, *, caller: str
+    ) -> AccountChange:
+        """Open an account below another one, with the same promise; a service opens many.
+
+        Args:
+            parent: an open account.
+        """
+        return open_child(t, self, parent, name, caller, self.now())
 
     def reopen(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Give a root that was never charged nor renewed other terms; `Refused` if it was."""
@@ -190,6 +200,15 @@ class Ledger(Tree):
         """Names of the accounts directly below an account, in order, beyond a name."""
         return [row.child for row in t.scan(CHILDREN, parent, after=after, limit=limit)]
 
+    def first_child(self, t: Reader, parent: str, *, after: str) -> str | None:
+        """The first of them beyond a name. Remembered while nobody else writes: a service asks
+        whenever it opens an account."""
+        known = first_children(t)
+        if (parent, after) not in known:
+            found = self.children(t, parent, after=after, limit=1)
+            known[parent, after] = found[0] if found else None
+        return known[parent, after]
+
     def paid(self, t: Reader, charge: str) -> ChargedAnswer:
         """The stored answer that a charge paid for; `InvalidInput` if there is none."""
         root, _, number = charge.rpartition("#")
@@ -223,7 +242,7 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
 
     Args:
         parent: the account that is charged, or above the accounts that are. One that is not opened
-            yet counts as opened with the promise of its parent (`like_parent`).
+            yet counts as opened with the promise of its parent (`Ledger.open_child`).
     """
     standing: dict[str, RunningTotals] = {}
     for charge in charges:
@@ -236,20 +255,9 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
         standing.update(zip((node.account.name for node in path), after, strict=True))
 
 
-def like_parent(parent: Account, name: str) -> Opening:
-    """An account below another one, with the same promise."""
-    return Opening(
-        name=name,
-        protected=parent.protected,
-        epsilon=parent.epsilon,
-        delta=parent.delta,
-        parent=parent.name,
-    )
-
-
 def child_of(parent: Account, name: str) -> Account:
-    """What `like_parent` will open."""
-    return replace(parent, name=name, parent=parent.name, children=Children.SEQUENTIAL)
+    """What `Ledger.open_child` will open."""
+    return parent.child(name)
 
 
 def _path(ledger: Ledger, t: Reader, parent: Account, name: str) -> list[AccountNode]:

@@ -19,6 +19,7 @@ from voile.records.ledger.tables import (
     PLAN_PARTS,
     AccountRow,
     Balance,
+    ChildRow,
 )
 from voile.records.storage import Reader, Table, Transaction
 from voile.records.storage.tables import Key
@@ -239,6 +240,22 @@ def _kept(t: Reader) -> dict[str, AccountNode]:
     """Accounts that were read or written while nobody else wrote."""
     known: dict[str, AccountNode] = t.memory.setdefault(BALANCES.name, {})
     return known
+
+
+def first_children(t: Reader) -> dict[tuple[str, str], str | None]:
+    """By parent and name: the first account below the one that comes after the other."""
+    known: dict[tuple[str, str], str | None] = t.memory.setdefault(CHILDREN.name, {})
+    return known
+
+
+def insert_child(t: Transaction, parent: str, name: str) -> None:
+    """Note that an account lies below another one."""
+    known = first_children(t)
+    t.insert(CHILDREN, ChildRow(parent, name))
+    for (above, after), first in known.items():
+        if above == parent and after < name and (first is None or name < first):
+            known[above, after] = name
+    t.memory[CHILDREN.name] = known
 
 
 def _account(balance: Balance, row: AccountRow | None) -> Account:

@@ -131,6 +131,7 @@ class ReadOnce:
         self._seen: dict[tuple[Table[Any], Key], Any] = {}
         """Each record as it is now; None for a key that has none."""
         self._last: dict[tuple[Table[Any], Value], Any] = {}
+        self._scanned: dict[tuple[Any, ...], list[Any]] = {}
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         place = table, key
@@ -163,7 +164,15 @@ class ReadOnce:
         limit: int | None = None,
         descending: bool = False,
     ) -> list[Record]:
-        return self._reader.scan(table, *prefix, after=after, limit=limit, descending=descending)
+        return list(self._scan(table, prefix, after, limit, descending))
+
+    def _scan(self, *asked: Any) -> list[Any]:
+        if asked not in self._scanned:
+            table, prefix, after, limit, descending = asked
+            self._scanned[asked] = self._reader.scan(
+                table, *prefix, after=after, limit=limit, descending=descending
+            )
+        return self._scanned[asked]
 
 
 @contextmanager
@@ -188,7 +197,6 @@ class GroupedWrites(ReadOnce):
         self._added: set[tuple[Table[Any], Key]] = set()
         self._unseen: set[tuple[Table[Any], Key]] = set()
         """What was written before it was read: that it was there, or not, is not known."""
-        self._scanned: dict[tuple[Any, ...], list[Any]] = {}
 
     def insert(self, table: Table[Record], record: Record) -> None:
         key = table.key_in(record)
@@ -244,15 +252,11 @@ class GroupedWrites(ReadOnce):
         limit: int | None = None,
         descending: bool = False,
     ) -> list[Record]:
-        asked = (table, prefix, after, limit, descending)
-        if asked not in self._scanned:
-            self._scanned[asked] = self._inner.scan(
-                table, *prefix, after=after, limit=limit, descending=descending
-            )
+        scanned = self._scan(table, prefix, after, limit, descending)
         written = self._written.get(table)
         if not written:
-            return list(self._scanned[asked])
-        found = {table.key_in(each): each for each in self._scanned[asked]}
+            return list(scanned)
+        found = {table.key_in(each): each for each in scanned}
         depth = len(prefix)
         for key, record in written.items():
             if key[:depth] == prefix and (after is None or _beyond(key[depth], after, descending)):
