@@ -235,6 +235,8 @@ def _settled(
 
 def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[ChargedAnswer | None]:
     asked = recognisable(vault, t, questions)
+    if not asked:
+        return [None] * len(questions.asked)
     stored = dict(zip(asked, vault.ledger.answered_all(t, asked), strict=True))
     return [stored.get(each) for each in questions.asked]
 
@@ -263,12 +265,13 @@ def _refusal(
     new: dict[object, Charge] = {}
     carried: set[str] = set()
     for number, (request, stored) in enumerate(zip(questions.requests, found, strict=True)):
-        if stored is None and _told_apart(questions, number) not in new:
+        key = _told_apart(questions, number)
+        if stored is None and key not in new:
             before = accounts_to_carry(vault, t, request.question)
             # What was spent under an earlier spelling of a name counts once, with the first charge.
             owed = [events for name, events in before.items() if name not in carried]
-            carried |= set(before)
-            new[_told_apart(questions, number)] = _with_earlier(questions.charges[number], owed)
+            carried.update(before)
+            new[key] = _with_earlier(questions.charges[number], owed)
     try:
         check_key_of_records(vault, t, questions.account, [each.account for each in new.values()])
         check_fits(vault.ledger, t, questions.account, new.values())
@@ -314,7 +317,7 @@ def _pay(
 
 def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> Charge:
     """The charge, together with events that accounts under other spellings have paid for."""
-    more = tuple(event for events in spent for event in events)
+    more = [event for events in spent for event in events]
     return replace(charge, event=Composed((charge.event, *more))) if more else charge
 
 

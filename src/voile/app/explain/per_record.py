@@ -22,11 +22,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
+from voile.core.once_each import once_each
 from voile.privacy.events import PrivacyEvent
 from voile.records.ledger import (
     LONGEST_NAME,
@@ -58,7 +58,7 @@ def account_of_record(key: ReplayKey, account: Account, record: NamedRecord | No
     return f"{account.name}/{key_mark(key)}{key.record(record)[:_SHOWN].hex()}"
 
 
-@lru_cache(maxsize=16)
+@once_each
 def key_mark(key: ReplayKey) -> str:
     """Tells keys apart, and nothing else about them."""
     return key.nonce("accounts of records", "mark")[:_MARK].hex()

@@ -246,10 +246,12 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
     """
     standing: dict[str, RunningTotals] = {}
     for charge in charges:
-        path = [
-            node._replace(standing=standing.get(node.account.name, node.standing))
-            for node in _path(ledger, t, parent, charge.account)
-        ]
+        path = _path(ledger, t, parent, charge.account)
+        if standing:
+            path = [
+                AccountNode(account, balance, standing.get(account.name, before))
+                for account, balance, before in path
+            ]
         check_charge(charge, path[0].account)
         after = effect_of(t, path, charge.event).standings
         standing.update(zip((node.account.name for node in path), after, strict=True))

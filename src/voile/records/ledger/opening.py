@@ -28,7 +28,6 @@ from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.history import entries_of, nothing_of
 from voile.records.ledger.tables import (
     ACCOUNTS,
-    BALANCES,
     DATASETS,
     PLAN_PARTS,
     AccountRow,
@@ -43,7 +42,6 @@ from voile.records.ledger.tree import (
     RunningTotals,
     Tree,
     check_depth,
-    insert_child,
     row_from,
 )
 from voile.records.storage import Reader, Transaction
@@ -70,7 +68,7 @@ def open_account(
     account = _account(opening, above, now)
     _claim_dataset(t, account, opening.shares_rows_with)
     terms = secrets.token_bytes(16)
-    node = _insert(t, account, row_from(account, terms))
+    node = _insert(t, tree, account, row_from(account, terms))
     for text, count in parts_of(account.plan).items():
         t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
     return _act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
@@ -92,7 +90,7 @@ def open_child(
     account = parent.child(name, max(now, above[-1].balance.time))
     common = _row_of_children(parent)
     row = common._replace(terms=secrets.token_bytes(16), name=name, opened=account.opened)
-    node = _insert(t, account, row)
+    node = _insert(t, tree, account, row)
     return _act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
 
 
@@ -101,18 +99,16 @@ def _row_of_children(parent: Account) -> AccountRow:
     return row_from(parent.child(""), b"")
 
 
-def _insert(t: Transaction, account: Account, row: AccountRow) -> AccountNode:
+def _insert(t: Transaction, tree: Tree, account: Account, row: AccountRow) -> AccountNode:
     """A new account, of which nothing was charged yet."""
     standing = RunningTotals.fresh(nothing_of(account))
     balance = Balance(account.name, row.terms, 0, standing.pack(), 0, 0, 0.0)
+    node = AccountNode(account, balance, standing)
     try:
-        t.insert(BALANCES, balance)
+        tree.add(t, node, row)
     except DuplicateRecord:
         raise InvalidInput(f"there is an account {account.name!r} already") from None
-    t.insert(ACCOUNTS, row)
-    if account.parent is not None:
-        insert_child(t, account.parent, account.name)
-    return AccountNode(account, balance, standing)
+    return node
 
 
 def reopen_account(

@@ -151,9 +151,7 @@ class Tree:
         node = known.get(name)
         if node is None:
             node = self._read(t, name)
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[name] = node
+            _keep(known, node)
         return node
 
     def remembered(self, name: str) -> Account | None:
@@ -179,9 +177,22 @@ class Tree:
         balance = t.get(BALANCES, name)
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
-        account = self._known.get(balance.terms) or self._promised(t, balance)
-        self._latest[name] = account
+        account = self._known.get(balance.terms)
+        if account is None or self._latest.get(name) is not account:
+            account = account or _account(balance, t.get(ACCOUNTS, balance.terms))
+            self._remember(balance.terms, account)
         return AccountNode(account, balance, RunningTotals.unpack(balance.sums))
+
+    def add(self, t: Transaction, node: AccountNode, row: AccountRow) -> None:
+        """Write a new account; `DuplicateRecord` if there is one of its name."""
+        known, name = _kept(t), node.account.name
+        t.insert(BALANCES, node.balance)
+        t.insert(ACCOUNTS, row)
+        if node.account.parent is not None:
+            _insert_child(t, node.account.parent, name)
+        _keep(known, node)
+        t.memory[BALANCES.name] = known
+        self._remember(row.terms, node.account)  # if this is undone, nobody asks for its terms
 
     def replace(self, t: Transaction, nodes: Sequence[AccountNode]) -> None:
         """Write where accounts stand."""
@@ -193,9 +204,11 @@ class Tree:
 
     def path(self, t: Reader, name: str) -> list[AccountNode]:
         """The account and all accounts above it, the root last."""
-        path = [self.node(t, name)]
-        while (above := path[-1].account.parent) is not None:
-            path.append(self.node(t, above))
+        path, above = [], name
+        while above is not None:
+            node = self.node(t, above)
+            path.append(node)
+            above = node.account.parent  # type: ignore[assignment]
         return path
 
     def below(self, t: Reader, name: str) -> list[AccountNode]:
@@ -227,13 +240,11 @@ class Tree:
             raise InvalidInput(f"accounts without a parent: {', '.join(sorted(lost))}")
         return found
 
-    def _promised(self, t: Reader, balance: Balance) -> Account:
+    def _remember(self, terms: bytes, account: Account) -> None:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
             self._latest.clear()
-        account = _account(balance, t.get(ACCOUNTS, balance.terms))
-        self._known[balance.terms] = account
-        return account
+        self._known[terms] = self._latest[account.name] = account
 
 
 def _kept(t: Reader) -> dict[str, AccountNode]:
@@ -242,13 +253,19 @@ def _kept(t: Reader) -> dict[str, AccountNode]:
     return known
 
 
+def _keep(known: dict[str, AccountNode], node: AccountNode) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[node.account.name] = node
+
+
 def first_children(t: Reader) -> dict[tuple[str, str], str | None]:
     """By parent and name: the first account below the one that comes after the other."""
     known: dict[tuple[str, str], str | None] = t.memory.setdefault(CHILDREN.name, {})
     return known
 
 
-def insert_child(t: Transaction, parent: str, name: str) -> None:
+def _insert_child(t: Transaction, parent: str, name: str) -> None:
     """Note that an account lies below another one."""
     known = first_children(t)
     t.insert(CHILDREN, ChildRow(parent, name))

@@ -6,6 +6,7 @@ classes implement all of it: memory (the readable specification), SQLite and Pos
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Protocol
@@ -193,17 +194,21 @@ class GroupedWrites(ReadOnce):
     def __init__(self, transaction: Transaction) -> None:
         super().__init__(transaction)
         self._inner = transaction
-        self._written: dict[Table[Any], dict[Key, Any]] = {}
+        self._written: defaultdict[Table[Any], dict[Key, Any]] = defaultdict(dict)
         self._added: set[tuple[Table[Any], Key]] = set()
         self._unseen: set[tuple[Table[Any], Key]] = set()
         """What was written before it was read: that it was there, or not, is not known."""
 
     def insert(self, table: Table[Record], record: Record) -> None:
         key = table.key_in(record)
-        if self._seen_before(table, key) not in (None, _UNKNOWN):
+        place = table, key
+        seen = self._seen.get(place, _UNKNOWN)
+        if seen is _UNKNOWN:
+            self._unseen.add(place)
+        elif seen is not None:
             raise DuplicateRecord(table.name, key)
-        self._added.add((table, key))
-        self._write(table, key, record)
+        self._added.add(place)
+        self._write(place, record)
 
     def insert_all(self, table: Table[Record], records: Sequence[Record]) -> None:
         for record in records:
@@ -211,9 +216,13 @@ class GroupedWrites(ReadOnce):
 
     def replace(self, table: Table[Record], record: Record) -> None:
         key = table.key_in(record)
-        if self._seen_before(table, key) is None:
+        place = table, key
+        seen = self._seen.get(place, _UNKNOWN)
+        if seen is _UNKNOWN:
+            self._unseen.add(place)
+        elif seen is None:
             raise MissingRecord(table.name, key)
-        self._write(table, key, record)
+        self._write(place, record)
 
     def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
         for record in records:
@@ -224,17 +233,13 @@ class GroupedWrites(ReadOnce):
             there = self.get(table, *table.key_in(record)) is not None
             (self.replace if there else self.insert)(table, record)
 
-    def _seen_before(self, table: Table[Any], key: Key) -> Any:
-        found = self._seen.get((table, key), _UNKNOWN)
-        if found is _UNKNOWN:
-            self._unseen.add((table, key))
-        return found
-
-    def _write(self, table: Table[Any], key: Key, record: Any) -> None:
+    def _write(self, place: tuple[Table[Any], Key], record: Any) -> None:
+        table, key = place
         self.memory.pop(table.name, None)
-        self._seen[table, key] = self._written.setdefault(table, {})[key] = record
-        if (table, key[0]) in self._last:
-            self._last[table, key[0]] = self._later(table, key[0], self._last[table, key[0]])
+        self._seen[place] = self._written[table][key] = record
+        end = table, key[0]
+        if end in self._last:
+            self._last[end] = self._later(table, key[0], self._last[end])
 
     def _later(self, table: Table[Any], first: Value, found: Any) -> Any:
         written = self._written.get(table, {})
@@ -271,8 +276,10 @@ class GroupedWrites(ReadOnce):
         for table, records in self._written.items():
             self._hand_over(table, records)
         self.memory.update(memory)
-        self._written, self._seen, self._last, self._scanned = {}, {}, {}, {}
-        self._added, self._unseen = set(), set()
+        for each in (self._written, self._seen, self._last, self._scanned):
+            each.clear()
+        self._added.clear()
+        self._unseen.clear()
 
     def _hand_over(self, table: Table[Any], records: dict[Key, Any]) -> None:
         """Where it is known which keys are there, one statement adds and overwrites."""
