@@ -23,6 +23,18 @@ from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import damaged, read_file
 
 Arrays = dict[str, NDArray[Any]]
+
+
+class Json(str):
+    """A value of a label as JSON already: a service writes the same labels again and again."""
+
+    __slots__ = ()
+
+    @classmethod
+    def write(cls, value: Any) -> Json:
+        return cls(json.dumps(value, ensure_ascii=False, sort_keys=True))
+
+
 _MAGIC = b'{"__metadata__"'
 
 
@@ -111,7 +123,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _text(label: Mapping[str, Any]) -> str:
-    return json.dumps(label, ensure_ascii=False, sort_keys=True)
+    """The label as JSON with sorted keys."""
+    parts = [
+        f"{Json.write(name)}: {value if type(value) is Json else Json.write(value)}"
+        for name, value in sorted(label.items())
+    ]
+    return f"{{{', '.join(parts)}}}"
 
 
 def _checksum(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -119,7 +136,7 @@ def _checksum(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> i
     found = zlib.crc32(_text(label).encode())
     for name, array in sorted(arrays.items()):
         found = zlib.crc32(f"\n{name} {array.dtype.str} {array.shape}\n".encode(), found)
-        found = zlib.crc32(np.ascontiguousarray(array).data, found)
+        found = zlib.crc32(array if array.flags.c_contiguous else array.copy(), found)
     return found
 
 

@@ -102,7 +102,8 @@ def _repeated(names: Iterable[str]) -> list[str]:
 
 def all_of(kind: type[Any], field: str, given: Sequence[Any]) -> tuple[Any, ...]:
     items = tuple(given) if isinstance(given, Iterable) else (None,)
-    if isinstance(given, str) or not all(isinstance(item, kind) for item in items):
+    alike = set(map(type, items)) <= {kind} and not isinstance(given, str)
+    if not alike and (isinstance(given, str) or not all(isinstance(e, kind) for e in items)):
         raise InvalidInput(f"{field} must be a sequence of {kind.__name__}, found {given!r}")
     return items
 

@@ -125,7 +125,7 @@ def notes_for(given: Any, rows: int) -> tuple[Note, ...]:
     if not all(isinstance(note, str | RowNote) for note in notes):
         raise InvalidInput(f"notes must be a sequence of texts or RowNotes, found {given!r}")
     for note in notes:
-        if isinstance(note, RowNote) and note.rows[-1] >= rows:
+        if type(note) is not str and isinstance(note, RowNote) and note.rows[-1] >= rows:
             raise InvalidInput(f"a note about row {note.rows[-1]}, of {rows} rows")
     return tuple(map(_typed, notes))
 

@@ -215,7 +215,7 @@ def _drawn_together(
     whole, first = release.draw(stacked(parts)), 0
     found: dict[int, Mapping[int, Explanation] | Exception] = {}
     for caller, numbers in missing.items():
-        own = whole[list(range(first, first + len(numbers)))]
+        own = whole[first : first + len(numbers)]
         found[caller] = _row_by_row(own, requests[caller], numbers)
         first += len(numbers)
     return found
