@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from json.encoder import encode_basestring as quoted
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,13 @@ class Json(str):
 
     @classmethod
     def write(cls, value: Any) -> Json:
-        return cls(json.dumps(value, ensure_ascii=False, sort_keys=True))
+        if type(value) is cls:
+            return value
+        return cls(quoted(value) if type(value) is str else _ENCODER.encode(value))
 
 
 _MAGIC = b'{"__metadata__"'
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
 def write(
@@ -59,8 +63,9 @@ def pack(
     stored = {name: _as_numbers(array) for name, array in arrays.items()}
     texts = sorted(name for name, array in arrays.items() if array.dtype.kind == "U")
     head = {**label, "format": kind, "version": version} | ({"texts": texts} if texts else {})
+    head = {name: Json.write(value) for name, value in head.items()}
     try:
-        head["checksum"] = _checksum(head, stored)
+        head["checksum"] = Json(_checksum(head, stored))
     except UnicodeEncodeError as error:
         raise InvalidInput(f"names must be text that UTF-8 can hold: {error}") from None
     content: bytes = save(stored, metadata={"voile": _text(head)})
@@ -124,11 +129,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _text(label: Mapping[str, Any]) -> str:
     """The label as JSON with sorted keys."""
-    parts = [
-        f"{Json.write(name)}: {value if type(value) is Json else Json.write(value)}"
-        for name, value in sorted(label.items())
-    ]
-    return f"{{{', '.join(parts)}}}"
+    return f"{{{', '.join([f'{quoted(n)}: {Json.write(v)}' for n, v in sorted(label.items())])}}}"
 
 
 def _checksum(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -142,6 +143,8 @@ def _checksum(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> i
 
 def _as_numbers(array: NDArray[Any]) -> NDArray[Any]:
     """Little-endian; text as the numbers of its characters, which safetensors can hold."""
+    if array.dtype.str[0] in "<|" and array.dtype.kind != "U" and array.flags.c_contiguous:
+        return array
     plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
     return plain if plain.dtype.kind != "U" else plain[..., np.newaxis].view("<u4")
 
