@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, chain
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -127,7 +127,7 @@ class SqlRecords:
         self._put = cache(dialect.put)
         self._replace = cache(dialect.replace)
         self._get = cache(dialect.get)
-        self._get_all = cache(dialect.get_all)
+        self._together = cache(self._get_together)
         self._last_all = cache(dialect.last_all)
         self._scan = cache(dialect.scan)
 
@@ -204,22 +204,28 @@ class SqlRecords:
         keys: dict[Table[Any], list[Key]] = {}
         for table, key in wanted:
             keys.setdefault(table, []).append(table.checked_key(key))
+        if not keys:
+            return []
+        padded = {table: _padded(some) for table, some in keys.items()}
+        statement, own = self._together(tuple((t, len(some)) for t, some in padded.items()))
+        values = chain.from_iterable(chain.from_iterable(padded.values()))
         found: dict[tuple[Table[Any], Key], Any] = {}
-        if keys:
-            self._read_all(keys, found)
-        return [found.get((table, key)) for table, key in wanted]
+        for row in self._fetch(statement, tuple(values)):
+            table, columns = own[row[0]]  # type: ignore[index]
+            record = table.from_row(row[columns])
+            found[table, table.key_in(record)] = record
+        return [found.get(place) for place in wanted]
 
-    def _read_all(
-        self, keys: dict[Table[Any], list[Key]], found: dict[tuple[Table[Any], Key], Any]
-    ) -> None:
-        padded = [(table, _padded(some)) for table, some in keys.items()]
-        statement = self._get_all(tuple((table, len(some)) for table, some in padded))
-        values = tuple(value for _, some in padded for key in some for value in key)
-        starts = list(accumulate((len(table.column_names) for table, _ in padded), initial=1))
-        for place, *row in self._fetch(statement, values):
-            table, start = padded[place][0], starts[place]
-            own = tuple(row[start - 1 : starts[place + 1] - 1])
-            found[table, table.key_of(own)] = table.from_row(own)
+    def _get_together(
+        self, wanted: tuple[tuple[Table[Any], int], ...]
+    ) -> tuple[str, list[tuple[Table[Any], slice]]]:
+        """The statement, and which columns of a row belong to which table."""
+        own, start = [], 1
+        for table, _ in wanted:
+            end = start + len(table.column_names)
+            own.append((table, slice(start, end)))
+            start = end
+        return self._dialect.get_all(wanted), own
 
     def last_all(self, table: Table[Record], firsts: Sequence[Value]) -> list[Record | None]:
         for first in firsts:
@@ -300,8 +306,14 @@ class Readers(Generic[Connected]):
         """A reader that looks at this moment; closed if anything goes wrong with it."""
         self._count(1)
         try:
-            with self._lending() as reader:
+            reader = self._started()
+            try:
                 yield reader
+                reader.stop()
+            except BaseException:
+                reader.close()
+                raise
+            self._keep(reader)
         finally:
             self._count(-1)
 
@@ -321,17 +333,6 @@ class Readers(Generic[Connected]):
     def _count(self, change: int) -> None:
         with self._gate:
             self._lent += change
-
-    @contextmanager
-    def _lending(self) -> Iterator[Connected]:
-        reader = self._started()
-        try:
-            yield reader
-            reader.stop()
-        except BaseException:
-            reader.close()
-            raise
-        self._keep(reader)
 
     def _started(self) -> Connected:
         """One that was kept, if its connection still works (a server may have been restarted)."""

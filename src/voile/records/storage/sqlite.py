@@ -189,6 +189,7 @@ class _SqliteReader(_Connected):
 
     def __init__(self, path: Path, patience: float) -> None:
         super().__init__(path, patience, mode="rw")
+        self.is_checked = False
         self._ask("PRAGMA query_only = ON")
         self._ask("SELECT 1 FROM sqlite_master")  # opens the file
 
@@ -327,7 +328,9 @@ class SqliteSession(_Connected):
         self._check_linked()
         try:
             with self._readers.one() as reader:
-                self._check_linked()  # it is our files that were opened
+                if not reader.is_checked:  # it is our files that were opened
+                    self._check_linked()
+                    reader.is_checked = True
                 yield reader
         finally:
             self._forget_if_unused()
