@@ -23,11 +23,12 @@ Selection: TypeAlias = int | str | slice | Sequence[int] | Sequence[str] | NDArr
 
 
 def numbers(name: str, given: ArrayLike) -> NDArray[np.float64]:
+    """Finite numbers; the very array if they are such already."""
     try:
         array = np.asarray(given)
         if array.dtype.kind not in "fiub":
             raise TypeError
-        array = array.astype(np.float64)
+        array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} must be an array of numbers, found {_kind(given)}") from None
     if not np.isfinite(array).all():
@@ -43,7 +44,7 @@ def _kind(given: object) -> str:
 def base_values_for(given: ArrayLike, rows: int, outputs: int) -> BaseValues:
     base = numbers("base_values", given)
     if base.shape in ((), (outputs,), (1, outputs)):
-        return np.broadcast_to(base, (rows, outputs))
+        return np.full((rows, outputs), base)
     if base.shape == (rows, outputs):
         return base
     raise InvalidInput(

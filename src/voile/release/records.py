@@ -136,21 +136,17 @@ class PerRow:
     def vectors(self, given: Any) -> Attributions:
         """Attributions of shape (rows, players, outputs); zeros for null records."""
         records = Records.read(given, self.schema, "the rows to explain")
-        nothing = np.zeros(self.known.values.shape[1:])
+        found = np.zeros((len(records), *self.known.values.shape[1:]))
         with silenced():
-            return np.stack(
-                [
-                    nothing if blank else self._vector(row)
-                    for row, blank in zip(records.rows, records.blank, strict=True)
-                ]
-            )
+            for place in np.flatnonzero(~records.blank):
+                self._explain_into(found[place], records.rows[place])
+        return found
 
-    def _vector(self, row: Rows) -> Attributions:
-        shape = self.known.values.shape[1:]
-        found = call_suppressed(lambda: self._explained(row))
-        if found is None or found.shape != (1, *shape):
-            return np.zeros(shape)
-        return np.where(np.isfinite(found[0]), found[0], 0.0)
+    def _explain_into(self, found: Attributions, row: Rows) -> None:
+        """Leaves zeros if anything goes wrong."""
+        values = call_suppressed(lambda: self._explained(row))
+        if values is not None and values.shape == (1, *found.shape):
+            np.copyto(found, values[0], where=np.isfinite(values[0]))
 
     def _explained(self, row: Rows) -> Attributions:
         return self._alone(row[np.newaxis].copy())
