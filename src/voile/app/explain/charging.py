@@ -183,7 +183,7 @@ def look_up(
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
     # A stored answer is free: giving the same noise again reveals nothing new.
     found = _answered(vault, t, questions)
-    refused = _refusal(vault, t, questions, found)
+    refused = _refusal(vault, t, questions, found, looking=True)
     return found if refused is None else refused
 
 
@@ -209,7 +209,7 @@ def settle(
         except BudgetExceeded as exceeded:
             record_refusal(vault, t, questions, exceeded)
             return exceeded
-    refused = _refusal(vault, t, questions, found)
+    refused = _refusal(vault, t, questions, found, looking=False)
     if isinstance(refused, BudgetExceeded):
         record_refusal(vault, t, questions, refused)
     return _settled(vault, t, questions, found, drawn) if refused is None else refused
@@ -259,7 +259,12 @@ def _told_apart(questions: AccountQuestions, number: int) -> object:
 
 
 def _refusal(
-    vault: Vault, t: Reader, questions: AccountQuestions, found: Sequence[ChargedAnswer | None]
+    vault: Vault,
+    t: Reader,
+    questions: AccountQuestions,
+    found: Sequence[ChargedAnswer | None],
+    *,
+    looking: bool,
 ) -> Refusal | None:
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
     new: dict[object, Charge] = {}
@@ -273,7 +278,8 @@ def _refusal(
             carried.update(before)
             new[key] = _with_earlier(questions.charges[number], owed)
     try:
-        check_key_of_records(vault, t, questions.account, [each.account for each in new.values()])
+        charged = [each.account for each in new.values()]
+        check_key_of_records(vault, t, questions.account, charged, looking=looking)
         check_fits(vault.ledger, t, questions.account, new.values())
     except (InvalidInput, Refused) as refused:
         return refused

@@ -75,11 +75,22 @@ def check_account_of_records(account: Account) -> None:
         raise Refused(f"account {account.name!r}: its name is too long for accounts of records")
 
 
-def check_key_of_records(vault: Vault, t: Reader, account: Account, charged: Iterable[str]) -> None:
-    """Before an account is opened: were those that are there named with this key?"""
-    if all(vault.ledger.is_open(t, name) for name in charged):
+def check_key_of_records(
+    vault: Vault, t: Reader, account: Account, charged: Iterable[str], *, looking: bool
+) -> None:
+    """Before an account is opened: were those that are there named with this key?
+
+    Args:
+        looking: it is asked again before anything is written, so what was found before will do.
+    """
+    ledger = vault.ledger
+    if all(ledger.is_open(t, name) for name in charged):
         return
-    mark = _first_mark(vault.ledger, t, account.name)
+    terms = ledger.node(t, account.name).balance.terms
+    mark = ledger.marks.get(terms) if looking else None
+    if mark is None:
+        mark = _first_mark(ledger, t, account.name)
+        ledger.keep_mark(terms, mark)
     if mark is not None and mark != key_mark(vault.key):
         raise Refused(
             f"the records of account {account.name!r} were named with another replay key. Use "

@@ -11,6 +11,7 @@ Nothing is decided here: a step that needs anything else reads it itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from voile.app.explain.charging import AccountQuestions, recognisable
@@ -50,10 +51,16 @@ class RememberedAccounts:
         )
 
 
-def read_ahead(vault: Vault, t: ReadOnce, questions: Sequence[AccountQuestions]) -> None:
-    """Accounts, what the log is known by, and earlier answers."""
-    names = dict.fromkeys(name for each in questions for name in each.accounts)
-    t.get_all([*vault.ledger.rows(names), *vault.log.rows(t)])
+def read_ahead(
+    vault: Vault, t: ReadOnce, questions: Sequence[AccountQuestions], *, append: bool
+) -> None:
+    """Accounts, what the log is known by, and earlier answers.
+
+    Args:
+        append: records will be appended to the log.
+    """
+    names = chain.from_iterable([each.accounts for each in questions])
+    t.get_all(vault.ledger.rows(names) + vault.log.rows(t, append=append))
     if len(questions) > 1:
         vault.ledger.answered_all(
             t, [a for each in questions for a in recognisable(vault, t, each)]

@@ -143,7 +143,7 @@ def _look_first(
 ) -> tuple[Asked, list[Looked | Exception] | None]:
     """What was found, unless it takes the writer's turn."""
     if asked is not None:
-        read_ahead(vault, t, _sound(asked))
+        read_ahead(vault, t, _sound(asked), append=False)
     if asked is None or not remembered.hold(t):
         asked = asking(lambda name: vault.ledger.account(t, name))
     with suppress(VerificationFailed):
@@ -280,7 +280,7 @@ def _settle(
     outcomes: dict[int, Sequence[ChargedAnswer] | Exception] = {}
     asked = {n: each[0] for n, each in enumerate(looked) if not isinstance(each, Exception)}
     with grouped_writes(t) as t:
-        read_ahead(vault, t, [asked[caller] for caller in drawn])
+        read_ahead(vault, t, [asked[caller] for caller in drawn], append=True)
         for caller, answers in drawn.items():
             if isinstance(answers, Exception):
                 outcomes[caller] = answers

@@ -205,10 +205,10 @@ class AuditLog:
             )
         transaction.memory[_KNOWN] = known
 
-    def rows(self, transaction: Reader) -> list[tuple[Table[Any], Key]]:
-        """Which records will be read to check it and to append to it, as far as is known."""
+    def rows(self, transaction: Reader, *, append: bool) -> list[tuple[Table[Any], Key]]:
+        """Which records will be read to check it, and to append to it, as far as is known."""
         wanted: list[tuple[Table[Any], Key]] = []
-        if HEADS.name not in transaction.memory:
+        if append and HEADS.name not in transaction.memory:
             wanted.append((HEADS, (_HEAD,)))
         if self.kept is not None and _KNOWN not in transaction.memory:
             wanted += [(LEAVES, (last.number,)) for last in self._last.values()]

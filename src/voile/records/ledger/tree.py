@@ -142,6 +142,8 @@ class Tree:
         self._known: dict[bytes, Account] = {}
         self._latest: dict[str, Account] = {}
         """As they were when they were last read, by name; the database may have others by now."""
+        self.marks: dict[bytes, str] = {}
+        """By terms: by which mark the records below an account were named when it was last seen."""
 
     def node(self, t: Reader, name: str) -> AccountNode:
         """One account; `InvalidInput` if there is none of this name."""
@@ -239,6 +241,13 @@ class Tree:
             lost -= {each.account.name for each in found}
             raise InvalidInput(f"accounts without a parent: {', '.join(sorted(lost))}")
         return found
+
+    def keep_mark(self, terms: bytes, mark: str | None) -> None:
+        """Keep what was seen, for whoever looks."""
+        if mark is not None:
+            if len(self.marks) >= _MOST_KNOWN:
+                self.marks.clear()
+            self.marks[terms] = mark
 
     def _remember(self, terms: bytes, account: Account) -> None:
         if len(self._known) >= _MOST_KNOWN:
