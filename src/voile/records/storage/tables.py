@@ -197,8 +197,8 @@ def _checking(what: str, columns: Sequence[Column]) -> Callable[[Row], Row]:
     code = (
         f"def checked(row):\n"
         f"    row = tuple(row)\n"
-        f"    if len(row) != {len(names)}: return check(row)\n"
-        f"    [{', '.join(names)}] = row\n"
+        f"    try: [{', '.join(names)}] = row\n"
+        f"    except ValueError: return check(row)\n"
         f"    return row if {' and '.join(tests) or True} else check(row)\n"
     )
     made: dict[str, Any] = {"check": check}
