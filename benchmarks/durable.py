@@ -91,7 +91,7 @@ class Case:
 
     def asked(self, number: int) -> ExplanationRequest:
         rows = _rows(number)
-        given = RowsToExplain(rows, identifiers=[f"person {number}"]) if self.named else rows
+        given = RowsToExplain(rows, identifiers=[f"person {number}"] if self.named else None)
         return ExplanationRequest(rows=given, payer=self.account.name, caller="service")
 
 

@@ -417,20 +417,18 @@ class TestTrees:
             return one, ledger.open_child(t, wards, "b", caller="custodian")
 
         one, other = books.storage.submit(both)
-        name, child = {"name": "b"}, {"child": "b"}
+        name: dict[str, Any] = {"name": "b"}
         assert replace(other.account, opened=one.account.opened) == replace(one.account, **name)
         assert (other.cost, other.period, other.alerts) == (one.cost, one.period, one.alerts)
-        for table, changes in ((ACCOUNTS, name), (BALANCES, {"account": "b"}), (CHILDREN, child)):
+        for table, key in ((ACCOUNTS, "name"), (BALANCES, "account"), (CHILDREN, "child")):
             rows = books.storage.submit(lambda t, table=table: t.scan(table))  # type: ignore[misc]
-            (key,) = changes
             (first,) = [row for row in rows if getattr(row, key) == "a"]
             (second,) = [row for row in rows if getattr(row, key) == "b"]
             own = {each: getattr(second, each) for each in ("terms", "opened")
                    if each in second._fields}  # fmt: skip
-            assert second == first._replace(**changes, **own)
+            assert second == first._replace(**{key: "b"}, **own)
         first, second = books.storage.submit(lambda t: t.scan(ENTRIES, "clinic"))[-2:]
-        same = {"number": second.number, "account": "b", "time": second.time}
-        assert second == first._replace(**same)
+        assert second == first._replace(number=second.number, account="b", time=second.time)
         books.charge("b", Zcdp(0.01))
         assert books.spent("clinic") == pytest.approx(books.spent("b"))
         assert books.problems() == []

@@ -137,7 +137,7 @@ def _checksum(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> i
     found = zlib.crc32(_text(label).encode())
     for name, array in sorted(arrays.items()):
         found = zlib.crc32(f"\n{name} {array.dtype.str} {array.shape}\n".encode(), found)
-        found = zlib.crc32(array if array.flags.c_contiguous else array.copy(), found)
+        found = zlib.crc32((array if array.flags.c_contiguous else array.copy()).data, found)
     return found
 
 

@@ -125,7 +125,7 @@ def notes_for(given: Any, rows: int) -> tuple[Note, ...]:
     if (
         type(given) is tuple and set(map(type, given)) <= _WORDS
     ):  # about all rows, as they often are
-        return tuple([_KNOWN.get(note, note) for note in given])
+        return tuple(map(_typed, given))
     notes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (None,)
     if not all(isinstance(note, str | RowNote) for note in notes):
         raise InvalidInput(f"notes must be a sequence of texts or RowNotes, found {given!r}")

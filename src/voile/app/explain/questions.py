@@ -121,7 +121,7 @@ class ReleaseTerms:
         # One record in two spellings is one question: the spelling that an earlier version may
         # have stored counts for both.
         spelled = {each: each for each in named if each is not None and each.earlier is not None}
-        records = [spelled.get(each, each) for each in named] if spelled else named
+        records = [each if each is None else spelled.get(each, each) for each in named]
         asked = [
             self._asked(request, 1, self._about_record(vault, account, each)) for each in records
         ]

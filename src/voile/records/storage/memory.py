@@ -137,7 +137,7 @@ class MemorySession:
     def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
         return [self.get(table, *key) for table, key in wanted]
 
-    def last_all(self, table: Table[Record], firsts: Sequence[Value]) -> list[Record | None]:
+    def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
         found = [self.scan(table, first, limit=1, descending=True) for first in firsts]
         return [some[0] if some else None for some in found]
 

@@ -29,7 +29,7 @@ class Reader(Protocol):
     def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
         """The records with these keys, or None for each; of several tables in one statement."""
 
-    def last_all(self, table: Table[Record], firsts: Sequence[Value]) -> list[Record | None]:
+    def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
         """For each value of the first of two key columns the record that comes last, or None."""
 
     def scan(
@@ -147,7 +147,7 @@ class ReadOnce:
             self._seen.update(zip(missing, self._reader.get_all(missing), strict=True))
         return [self._seen[place] for place in wanted]
 
-    def last_all(self, table: Table[Record], firsts: Sequence[Value]) -> list[Record | None]:
+    def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
         missing = list(dict.fromkeys(f for f in firsts if (table, f) not in self._last))
         if missing:
             for first, found in zip(missing, self._reader.last_all(table, missing), strict=True):

@@ -227,7 +227,7 @@ class SqlRecords:
             start = end
         return self._dialect.get_all(wanted), own
 
-    def last_all(self, table: Table[Record], firsts: Sequence[Value]) -> list[Record | None]:
+    def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
         for first in firsts:
             table.checked_prefix((first,))
         if not firsts:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,11 @@ from voile.app.explain import (
     RowsToExplain,
 )
 from voile.app.explain.questions import ReleaseTerms
-from voile.app.explain.walk import as_bytes, ask, draw, look, settle_all, unanswered
+from voile.app.explain.reading import AccountOf
+from voile.app.explain.walk import Asked, as_bytes, ask, draw, look, settle_all, unanswered
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.records.checkpoints import Keeper, kept_checkpoint
+from voile.records.vault import Vault
 
 BATCH = 32
 READ_OR_WRITE = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
@@ -153,11 +156,15 @@ def test_calls_for_a_new_person(house: House, size: int, most: int) -> None:
     facts = ReleaseTerms(release)
     for turn in range(4):
         asked = persons(f"turn {turn}", size)
-        looking, looked = calls(
-            lambda asked=asked: look(vault, lambda a: ask(vault, a, facts, asked))
-        )
+        looking, looked = calls(partial(look, vault, partial(_asking, vault, facts, asked)))
         drawn = draw(release, asked, unanswered(looked))
-        keeping, kept = calls(lambda drawn=drawn: as_bytes(release, drawn))
-        settling, answers = calls(lambda looked=looked, kept=kept: settle_all(vault, looked, kept))
+        keeping, kept = calls(partial(as_bytes, release, drawn))
+        settling, answers = calls(partial(settle_all, vault, looked, kept))
         assert not any(isinstance(each, Exception) for each in answers)
     assert (looking + keeping + settling) / size <= most
+
+
+def _asking(
+    vault: Vault, facts: ReleaseTerms, asked: list[ExplanationRequest], accounts: AccountOf
+) -> Asked:
+    return ask(vault, accounts, facts, asked)
