@@ -206,11 +206,11 @@ class Tree:
 
     def path(self, t: Reader, name: str) -> list[AccountNode]:
         """The account and all accounts above it, the root last."""
-        path, above = [], name
-        while above is not None:
+        node = self.node(t, name)
+        path = [node]
+        while (above := node.account.parent) is not None:
             node = self.node(t, above)
             path.append(node)
-            above = node.account.parent  # type: ignore[assignment]
         return path
 
     def below(self, t: Reader, name: str) -> list[AccountNode]:
