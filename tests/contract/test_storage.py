@@ -209,13 +209,17 @@ class TestSeveralRecords:
         assert storage.submit(lambda t: t.get_all([])) == []
         assert storage.submit(lambda t: t.last_all(ITEMS, [])) == []
 
-    @pytest.mark.parametrize("count", [1, 2, 3, 64, 150])
+    @pytest.mark.parametrize("count", [1, 2, 3, 64, 600])
     def test_however_many_there_are(self, storage: Storage, count: int) -> None:
         items = [item("a", number) for number in range(count)]
         storage.submit(lambda t: t.insert_all(ITEMS, items))
         assert all_items(storage) == items
         keys = [(ITEMS, (each.name, each.number)) for each in items]
         assert storage.submit(lambda t: t.get_all(keys)) == items
+        seats = [Seat(number, number) for number in range(count)]
+        storage.submit(lambda t: t.insert_all(SEATS, [*seats, Seat(0, -1)]))
+        rows = list(range(-1, count))
+        assert storage.submit(lambda t: t.last_all(SEATS, rows)) == [None, *seats]
         again = [*items[:-1], item("a", count), item("b")]
         storage.submit(lambda t: t.put_all(ITEMS, [replace(each, weight=9.0) for each in again]))
         assert {each.weight for each in all_items(storage) if each in again} == set()
@@ -355,7 +359,9 @@ class TestGroupedWrites:
         def command(t: Transaction) -> None:
             with suppress(ValueError), grouped_writes(t) as g:
                 g.insert(TOTALS, Total("n", 1))
+                g.memory[TOTALS.name] = "as it would have been"
                 raise ValueError
+            assert t.memory == {}
 
         storage.submit(command)
         assert storage.submit(lambda t: t.get(TOTALS, "n")) is None

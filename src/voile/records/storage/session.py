@@ -180,7 +180,11 @@ class ReadOnce:
 def grouped_writes(transaction: Transaction) -> Iterator[GroupedWrites]:
     """A transaction whose writes reach the database at the end, if nothing was raised."""
     grouped = GroupedWrites(transaction)
-    yield grouped
+    try:
+        yield grouped
+    except BaseException:
+        transaction.memory.clear()  # it may speak of what is not written
+        raise
     grouped.flush()
 
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from operator import itemgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from voile.core.errors import DuplicateRecord, MissingRecord, StorageFault
@@ -65,7 +64,7 @@ class Dialect:
         parts = []
         for place, (table, count) in enumerate(wanted):
             columns = ", ".join(
-                name if other is table else f"{self._nothing(column)}"
+                name if other is table else f"CAST(NULL AS {self._plain_type(column)})"
                 for other, _ in wanted
                 for name, column in zip(other.column_names, other.columns, strict=True)
             )
@@ -75,18 +74,19 @@ class Dialect:
             parts.append(f"SELECT {place}, {columns} FROM {table.name} WHERE {chosen}")
         return " UNION ALL ".join(parts)
 
-    def _nothing(self, column: Column) -> str:
-        kind = self.types[column.kind].partition(" COLLATE")[0]
-        return f"CAST(NULL AS {kind})" if kind else "NULL"
+    def _plain_type(self, column: Column) -> str:
+        return self.types[column.kind].partition(" COLLATE")[0] or "REAL"
 
     def last_all(self, table: Table[Any], count: int) -> str:
         """The last record of each of so many values of the first key column, of two."""
         first, second = table.key
+        kind = self._plain_type(table.columns[table.key_positions[0]])
+        values = ", ".join([f"(CAST({self.parameter} AS {kind}))"] * count)
         columns = ", ".join(table.column_names)
+        last = f"(SELECT max({second}) FROM {table.name} WHERE {first} = wanted)"
         return (
-            f"SELECT {columns} FROM {table.name} AS this "
-            f"WHERE {first} IN ({', '.join([self.parameter] * count)}) AND {second} = "
-            f"(SELECT max({second}) FROM {table.name} WHERE {first} = this.{first})"
+            f"WITH firsts(wanted) AS (VALUES {values}) SELECT {columns} FROM firsts "
+            f"JOIN {table.name} ON {first} = wanted AND {second} = {last}"
         )
 
     def scan(
@@ -110,6 +110,8 @@ class Dialect:
 MOST_TOGETHER: Final = 64
 """Rows written by one statement. All counts are powers of two: so there are few statements, and the
 drivers keep all of them."""
+MOST_READ: Final = 256
+"""Keys looked up by one statement."""
 
 
 def _padded(some: list[Any]) -> list[Any]:
@@ -201,11 +203,14 @@ class SqlRecords:
         return table.from_row(rows[0]) if rows else None
 
     def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
+        starts = range(0, len(wanted), MOST_READ)
+        some = [self._get_some(wanted[start : start + MOST_READ]) for start in starts]
+        return list(chain.from_iterable(some))
+
+    def _get_some(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
         keys: dict[Table[Any], list[Key]] = {}
         for table, key in wanted:
             keys.setdefault(table, []).append(table.checked_key(key))
-        if not keys:
-            return []
         padded = {table: _padded(some) for table, some in keys.items()}
         statement, own = self._together(tuple((t, len(some)) for t, some in padded.items()))
         values = chain.from_iterable(chain.from_iterable(padded.values()))
@@ -230,12 +235,12 @@ class SqlRecords:
     def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
         for first in firsts:
             table.checked_prefix((first,))
-        if not firsts:
-            return []
-        padded = _padded(list(firsts))
-        rows = self._fetch(self._last_all(table, len(padded)), tuple(padded))
-        first_of = itemgetter(table.key_positions[0])
-        found = {first_of(row): table.from_row(row) for row in rows}
+        wanted = list(dict.fromkeys(firsts))
+        found: dict[Value, Any] = {}
+        for start in range(0, len(wanted), MOST_READ):
+            padded = _padded(wanted[start : start + MOST_READ])
+            for row in self._fetch(self._last_all(table, len(padded)), tuple(padded)):
+                found[row[table.key_positions[0]]] = table.from_row(row)
         return [found.get(first) for first in firsts]
 
     def scan(
