@@ -185,8 +185,7 @@ class ReleaseService:
         )
         found = release.preview(request.rows.count)
         assert found.event is not None
-        read = vault.storage.read_snapshot
-        (questions,) = read(lambda t: ask(vault, t, facts, [request]))
+        (questions,) = ask(vault, vault.account, facts, [request])
         if isinstance(questions, Exception):
             raise questions
         said = affordable(vault, questions, payer, found.event)
