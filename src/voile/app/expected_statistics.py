@@ -11,7 +11,7 @@ from voile.release.statistics.rule import RULE
 TOO_LITTLE: Final = RULE.signal.least
 """Under this signal, explanations had little in common with those of a model without noise."""
 EXPECTED: Final = (
-    (2000.0, 0.01, 0.02),
+    (2000.0, 0.02, 0.02),
     (1000.0, 0.02, 0.03),
     (500.0, 0.03, 0.04),
     (200.0, 0.04, 0.05),

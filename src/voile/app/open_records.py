@@ -140,30 +140,31 @@ def _key(place: Place) -> object:
 
 
 def _opened(place: Place, origin: str, say: _Say) -> OpenRecords:
-    is_new = False
-    if not _is_complete(place):
-        with one_start_at_a_time(place.policy.parent):
-            if not _is_complete(place):  # another process may have made it meanwhile
-                is_new = True
-                _start(place, origin)
-    stack = ExitStack()
+    """One process at a time makes what is missing."""
+    if _is_complete(place):
+        return _open(place, say, is_new=False)
+    with one_start_at_a_time(place.policy.parent):
+        is_new = not place.policy.exists()
+        if is_new:
+            _start(place, origin)
+        return _open(place, say, is_new=is_new)
+
+
+def _open(place: Place, say: _Say, *, is_new: bool) -> OpenRecords:
+    path = file_of(place.database)
     with ExitStack() as opening:
         vault = opening.enter_context(open_vault_at(place, SCHEDULE))
         _ = vault.key  # made with the rest
-        stack = opening.pop_all()
-    path = file_of(place.database)
-    identity = None if path is None else FileIdentity.from_path(path)
-    return OpenRecords(_service(vault, say), is_new, stack, identity)
+        identity = None if path is None else FileIdentity.from_path(path)
+        return OpenRecords(_service(vault, say), is_new, opening.pop_all(), identity)
 
 
 def _is_complete(place: Place) -> bool:
-    """Whether there is a policy: it is written last."""
+    """Whether policy and keys are there; `InvalidInput` where their database is not."""
     path = file_of(place.database)
-    if not place.policy.exists():
-        return False
-    if path is not None and not path.exists():
+    if place.policy.exists() and path is not None and not path.exists():
         raise InvalidInput(_without_database(place, path))
-    return True
+    return place.policy.exists() and place.replay_key.exists()
 
 
 def _without_database(place: Place, path: Path) -> str:

@@ -28,11 +28,12 @@ from voile.release.statistics import (
     StatisticsBudget,
     joint_guarantee,
 )
+from voile.release.statistics.releases import NO_TABLES
 
 
 @dataclass(frozen=True, eq=False)
 class StatisticsTraining(Training):
-    """An additive model from private statistics: three releases."""
+    """An additive model from private statistics: three releases, or two if all cuts are public."""
 
     @staticmethod
     def read(table: Any, schema: Schema) -> LabelledRecords:
@@ -53,11 +54,9 @@ class StatisticsTraining(Training):
         return self.budget.events
 
     def following(self, made: Sequence[Any]) -> Release[Any]:
-        names = ("tables", "moments")
-        if not made:
-            return PrivateFineTables(self.records, self.budget, **self.terms)
-        kind = (PrivateMoments, PrivateCalibrationTable)[len(made) - 1]
-        known = dict(zip(names, made, strict=False))
+        earlier = [*made] if self.budget.table_places else [NO_TABLES, *made]
+        kind = (PrivateFineTables, PrivateMoments, PrivateCalibrationTable)[len(earlier)]
+        known = dict(zip(("tables", "moments"), earlier, strict=False))
         return kind(self.records, self.budget, **self.terms, **known)
 
     @property
@@ -65,11 +64,12 @@ class StatisticsTraining(Training):
         return joint_guarantee(self.budget, **self.terms)
 
     def learn(self) -> PrivateStatistics:
-        tables, moments, calibration = self.chain.obtain()
-        assert isinstance(tables, FineTables)
+        *tables, moments, calibration = self.chain.obtain()
+        first = tables[0] if tables else NO_TABLES
+        assert isinstance(first, FineTables)
         assert isinstance(moments, CentredMoments)
         assert isinstance(calibration, CalibrationTable)
-        return PrivateStatistics(self.budget, tables, moments, calibration, self.promise)
+        return PrivateStatistics(self.budget, first, moments, calibration, self.promise)
 
     def save(self, learned: PrivateStatistics, folder: Path) -> TrainedModel:
         measured = measured_quality(learned.model.predict, self.open_rows)
@@ -79,10 +79,9 @@ class StatisticsTraining(Training):
     @property
     def accuracy(self) -> str:
         budget, unit = self.budget, self.budget.target.unit
-        first = budget.tables_noise.sigma / unit
         last = budget.calibration_noise.sigma / (unit**2 if budget.target.is_number else 1)
         return (
-            f"noise of standard deviation {first:.3g} on counts of the fine tables, about "
+            f"noise of standard deviation {self._tables_noise}about "
             f"{self._expected_moments_noise:.3g} on sums of the moments "
             f"and {last:.3g} on {'sums' if budget.target.is_number else 'counts'} of the "
             "calibration table"
@@ -97,11 +96,19 @@ class StatisticsTraining(Training):
         return too_little_signal(self.budget, "a secure sum with others who hold such rows")
 
     @property
+    def _tables_noise(self) -> str:
+        if not self.budget.table_places:
+            return ""
+        deviation = self.budget.tables_noise.sigma / self.budget.target.unit
+        return f"{deviation:.3g} on counts of the fine tables, "
+
+    @property
     def _expected_moments_noise(self) -> float:
         """If every feature keeps all bins that it may have, and both classes are as frequent."""
         budget = self.budget
         cells = zip(budget.fine_edges, budget.fine_cells, strict=True)
         bins = [budget.bins if edges else min(count, budget.level_bins) for edges, count in cells]
+        bins += [len(each.cuts) + 1 for each in self.schema.features if each.cuts is not None]
         kept = [count for count in bins if count > 1]
         even = (1 / budget.target.columns,) * budget.target.columns
         return budget.moments_noise(kept, even).label_deviation

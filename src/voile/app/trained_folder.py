@@ -24,7 +24,7 @@ Compatibility promise: a model of version n is read by every later voile.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
@@ -98,8 +98,6 @@ class TrainedFolder(ABC):
     view: ClassVar[str] = "trained model"
     kind: ClassVar[str]
     """The way it was learned."""
-    releases: ClassVar[tuple[str, ...]]
-    """What was charged for it at most, in words, in order."""
     current_rule: ClassVar[str]
     surrogate_model: ClassVar[None] = None
     deviations: ClassVar[None] = None
@@ -116,6 +114,11 @@ class TrainedFolder(ABC):
     reference_invented: bool = False
 
     # --- what each of them is -------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def releases(self) -> tuple[str, ...]:
+        """What was charged for it, in words, in order."""
 
     @property
     @abstractmethod
@@ -254,7 +257,7 @@ def _is_paid(vault: Vault, trained: TrainedFolder) -> bool:
 def _paid_answers(vault: Vault, t: Reader, trained: TrainedFolder) -> PaidAnswers | None:
     """What the ledger keeps under these charges."""
     payers, answers = set(), []
-    named = zip(trained.charges, trained.events, _names(trained), strict=True)
+    named = zip(trained.charges, trained.events, trained.releases, strict=True)
     for charge, event, name in named:
         settled = vault.ledger.paid(t, charge)
         record = decode_record(vault.log.record(t, settled.record))
@@ -270,10 +273,6 @@ def _paid_answers(vault: Vault, t: Reader, trained: TrainedFolder) -> PaidAnswer
         return None  # 1
     ((account, delta),) = payers
     return PaidAnswers(tuple(answers), vault.ledger.account(t, account).protected, delta)
-
-
-def _names(trained: TrainedFolder) -> Sequence[str]:
-    return trained.releases[: len(trained.charges)]
 
 
 def are_same_figures(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

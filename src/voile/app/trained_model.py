@@ -45,6 +45,7 @@ from voile.release.statistics import (
     StatisticsBudget,
     joint_guarantee,
 )
+from voile.release.statistics.releases import NO_TABLES
 from voile.release.statistics.rule import RULE
 
 _SECTIONS: Final = (each.name for each in fields(RULE) if each.name != "version")
@@ -65,7 +66,6 @@ class TrainedModel(TrainedFolder):
     """
 
     kind: ClassVar = STATISTICS
-    releases: ClassVar = tuple(release.name for release in _RELEASES)
     current_rule: ClassVar = _RULE
 
     additive: AdditiveModel
@@ -74,6 +74,10 @@ class TrainedModel(TrainedFolder):
     @property
     def schema(self) -> Schema:
         return self.additive.schema
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return tuple(self.budget.rhos)
 
     @property
     def rows(self) -> int:
@@ -97,11 +101,13 @@ class TrainedModel(TrainedFolder):
         promise = joint_guarantee(budget, protected=paid.protected, delta=paid.delta)
         if self.events != budget.events or promise != self.guarantee:
             return False
-        tables, moments, calibration = (
+        kinds = _RELEASES[-len(paid.answers) :]
+        *tables, moments, calibration = (
             kind.made(kind.stored_blocks(answer), event=None)
-            for kind, answer in zip(_RELEASES, paid.answers, strict=True)
+            for kind, answer in zip(kinds, paid.answers, strict=True)
         )
-        found = PrivateStatistics(budget, tables, moments, calibration, promise)
+        first = tables[0] if tables else NO_TABLES
+        found = PrivateStatistics(budget, first, moments, calibration, promise)
         charged = self.quality.get("charged", {}).get("figures", {})
         return _is_same_model(found.model, self.additive) and are_same_figures(
             released_quality(found)["figures"], charged
@@ -176,8 +182,8 @@ def _load_additive(folder: Path, head: Mapping[str, Any]) -> TrainedModel:
             rule=str(head["rule"]),
             guarantee=guarantee,
         )
-        if not len(trained.charges) == len(trained.events) == 3:
-            raise ValueError("expected three charges")
+        if not len(trained.charges) == len(trained.events) == len(trained.budget.events):
+            raise ValueError("expected a charge for each release")
     return trained
 
 

@@ -72,12 +72,15 @@ class TrainedNetwork(TrainedFolder):
     """
 
     kind: ClassVar = NETWORK
-    releases: ClassVar = (PrivateTableNetwork.name, PrivateScoreTable.name)
     current_rule: ClassVar = _RULE
 
     plan: TableNetworkPlan = field(repr=False)
     network: NetworkModel = field(repr=False)
     trained: Arrays = field(repr=False)
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        return (PrivateTableNetwork.name, PrivateScoreTable.name)[: len(self.events)]
 
     @property
     def schema(self) -> Schema:

@@ -13,7 +13,8 @@ def is_missing(cell: Any) -> bool:
     """None, and what differs from itself: NaN, NaT, `pd.NA`."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(cell, float | np.floating | np.datetime64) and bool(cell != cell)
+    kinds = (float, np.floating, np.datetime64)
+    return isinstance(cell, kinds) and bool(cell != cell)
 
 
 def cell_text(cell: Any) -> str:
@@ -23,5 +24,6 @@ def cell_text(cell: Any) -> str:
     if isinstance(cell, bool | np.bool_ | str):
         return str(cell)
     if isinstance(cell, int | float | np.integer | np.floating):
-        return f"{cell:,.0f}" if abs(cell) >= 1e4 else f"{cell:.4g}"
+        number = float(cell)
+        return f"{number:,.0f}" if abs(number) >= 1e4 else f"{number:.4g}"
     return str(cell).removesuffix(" 00:00:00")

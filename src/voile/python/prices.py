@@ -18,7 +18,6 @@ OFFERED: Final = (0.1, 0.3, 1.0)
 """The epsilons of a price list."""
 _DROWNED: Final = 0.5
 """Of the width of the output: contributions are seldom larger."""
-_ONE: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,8 @@ class PriceList:
     def __str__(self) -> str:
         first = self.prices[0]
         records = " for each record" if first.part is RowPart.EXPLAINED else ""
-        head = (f"epsilon{records}", "a contribution is within (95 %)", "of the budget")
+        what = "accuracy" if first.half_width is None else "a contribution is within (95 %)"
+        head = (f"epsilon{records}", what, "of the budget")
         lines = [head, *map(_line, self.prices)]
         widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
         table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
@@ -135,7 +135,8 @@ class PriceList:
 
 
 def _line(price: CallPrice) -> tuple[str, str, str]:
-    near = "" if price.half_width is None else f"± {price.half_width:.2g}"
+    width = price.half_width
+    near = price.result.preview.accuracy if width is None else f"± {width:.2g}"
     if price.answered_before:
         return f"{price.epsilon:g}", near, "free: answered before"
     share = f"{price.share:.1%}" if price.fits else f"{price.share:.0%}: does not fit"

@@ -6,6 +6,7 @@ It fills the command `Explain` and calls its handler, as the command line does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
 from typing import Any, Final
 
@@ -15,19 +16,22 @@ from voile.app.calls import Context, handle
 from voile.app.commands.explain import Explain, ExplanationSpec
 from voile.app.commands.fields import InMemory
 from voile.app.explain_rows import ExplainResult, PreviewResult
-from voile.attribution import Speed, progress_line
+from voile.attribution import Speed
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import RowPart
 from voile.core.schema import Schema
 from voile.core.schema.cells import RawColumn
 from voile.datasets.frames import columns_of, is_frame
+from voile.models import WrappedModel
 from voile.python.budget import Budget
 from voile.python.prices import OFFERED, CallPrice, PriceList, UnstatedPrice
+from voile.python.progress import check_progress
 from voile.python.protected_model import model_over_schema
 from voile.python.protected_rows import protected_columns
 from voile.python.protected_terms import (
     PARTS,
+    UNSTATED,
     check_background,
     check_figures,
     check_origin,
@@ -39,14 +43,12 @@ from voile.python.protected_terms import (
     thinned,
     word_of,
 )
+from voile.python.protected_work import Work
 from voile.python.receipts import ReleaseReceipt
-from voile.python.saying import say
 from voile.python.view import ExplanationView
 from voile.python.words import in_python_words
 
 _RENAMED: Final = {"output": "output_name"}
-_MANY: Final = 200
-"""Protected rows that take a while."""
 
 
 class ProtectedExplainer:
@@ -100,14 +102,15 @@ class ProtectedExplainer:
         self._is_named = isinstance(model, str | PathLike)
         self.budget = needed_budget(budget, self.protect)
         self._usual = {key: terms.pop(key, None) for key in ("epsilon", "noise")}
-        self._progress = terms.pop("progress", True)
-        most = terms.pop("background_rows", None)
+        self._progress = check_progress(terms.pop("progress", None))
+        most = terms.pop("background_rows", UNSTATED)
         steady = terms.pop("treats_rows_independently", False)
         self.schema = None if schema is None and self._is_named else given_schema(schema)
         check_origin(model_origin, self.protect, named=self._is_named)
-        check_background(background, terms, self.protect)
+        check_background(background, terms, self.protect, named=self._is_named)
         stated = {_RENAMED.get(key, key): value for key, value in terms.items()}
         self._given = background
+        self._wrapped: WrappedModel | None = None
         self._terms: dict[str, Any] = {
             **{key: value for key, value in stated.items() if value is not None},
             "protect": self.protect,
@@ -122,6 +125,7 @@ class ProtectedExplainer:
             ExplanationSpec.read(self._stated({}), "Explainer")
             check_unit(self.budget, self.protect)
         self._known: dict[Any, dict[Any, Any]] = {}
+        self._work = self._work_of(self._terms["background"])
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -150,8 +154,8 @@ class ProtectedExplainer:
             if price is None:
                 raise UnstatedPrice(self._prices(given))
             stated = {"redraw": redraw, "purpose": purpose, "caller": caller}
-            self._say_how_many(given)
-            result = handle(self._command(price, given, **stated), self._context(price))
+            with self._watched(given):
+                result = handle(self._command(price, given, **stated), self._context(price))
             assert isinstance(result, ExplainResult)
             return self._seen(result, given)
 
@@ -224,20 +228,14 @@ class ProtectedExplainer:
     def _context(self, price: Mapping[str, Any]) -> Context:
         """What was read and built for the same price before is known."""
         known = self._known.setdefault(tuple(price.items()), {})
-        return self.budget.context(known=known, speed=self._speed)
+        work = self._work
+        return self.budget.context(known=known, speed=lambda: work.speed if work else Speed())
 
-    def _speed(self) -> Speed:
-        """Of protected rows nobody is told how far it is: how many differ is theirs."""
-        watched = self._progress and not self.protect.is_explained
-        return Speed(progress=progress_line()) if watched else Speed()
-
-    def _say_how_many(self, given: Any) -> None:
-        """Before long work that shows no progress."""
-        if not (self.protect.is_explained and self._progress) or isinstance(given, str):
-            return
-        count = len(next(iter(given.values())))
-        if count >= _MANY:
-            say(f"Explaining {count:,} protected rows, one by one; how far it is is not shown")
+    def _watched(self, given: Any) -> AbstractContextManager[None]:
+        """With a word about long work; of files nobody knows how long they are."""
+        if self._work is None or isinstance(given, str):
+            return nullcontext()
+        return self._work.watched(len(next(iter(given.values()))))
 
     def _seen(self, result: ExplainResult, given: Any) -> ExplanationView:
         released, public = result.explained, not self.protect.is_explained
@@ -253,6 +251,14 @@ class ProtectedExplainer:
 
     # --- what people hand in ----------------------------------------------------------------------
 
+    def _work_of(self, background: Any) -> Work | None:
+        """None for a model that is named: the handler reads it."""
+        if self._wrapped is None or self.schema is None or isinstance(background, str):
+            return None
+        count = None if background is None else len(next(iter(background.value.values())))
+        one_by_one = self.protect.is_explained
+        return Work(self._wrapped, self.schema, count, one_by_one, self._progress)
+
     def _model(self, model: Any, background: Any, *, steady: bool) -> Any:
         if self._is_named:
             return str(model)
@@ -260,9 +266,10 @@ class ProtectedExplainer:
         like = None if isinstance(background, str | PathLike) else background
         wrapped = model_over_schema(model, self.schema, like=like, row_wise=steady)
         check_range(wrapped, self._terms.get("output_range"), self.protect)
+        self._wrapped = wrapped
         return InMemory(wrapped, type(model).__name__)
 
-    def _background(self, background: Any, most: int | str | None) -> Any:
+    def _background(self, background: Any, most: Any) -> Any:
         if background is None or isinstance(background, str | PathLike):
             return None if background is None else str(background)
         what = "the background"

@@ -6,10 +6,10 @@ row that a model is tried on: nothing is learned from protected rows, and no err
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from voile.models.wrapped import Forward, InspectedForward
 from voile.python.answers import Scale, source_of
 from voile.python.models import ALL, ReadModel, read_model
 
+_Make: TypeAlias = Callable[[], WrappedModel]
 _TRIED: Final = 32
 """Rows drawn from the schema on which a model is tried."""
 _METHODS: Final = ("predict_proba", "decision_function", "predict")
@@ -56,28 +57,47 @@ def model_over_schema(
     names = source_of(model).names
     if names is not None:
         check_names(schema.feature_names, names, what="the schema")
-    probes = probe_rows(schema)
-    failures: list[VoileError] = []
-    for made in _ways(model, schema, named=names is not None, like=like):
+    probes, failures = probe_rows(schema), list[Exception]()
+    for make in _ways(model, schema, named=names is not None, like=like):
         try:
-            found = wrap(made(), treats_rows_independently=row_wise)
+            found = wrap(make(), treats_rows_independently=row_wise)
             _check_answers(found, probes)
-        except VoileError as error:
+        except _OtherPredictions:
+            raise
+        except Exception as error:
             failures.append(error)
         else:
             return found
-    raise failures[0]
+    raise _told(failures[0])
 
 
-def _ways(model: Any, schema: Schema, *, named: bool, like: Any) -> Iterator[Any]:
+class _OtherPredictions(InvalidInput):
+    """The model would be fed something else than it was fitted on, and would not complain."""
+
+
+def _told(error: Exception) -> VoileError:
+    if isinstance(error, VoileError):
+        return error
+    return InvalidInput(f"model: it raised {type(error).__name__}: {error}")
+
+
+def _ways(model: Any, schema: Schema, *, named: bool, like: Any) -> Iterator[_Make]:
     """The one that voile knows best first: of scikit-learn it knows that rows stay apart."""
     if hasattr(model, "get_params") and hasattr(model, "predict"):
         if named:
-            yield lambda: wrap(model, schema)
+            yield partial(_compared, model, schema)
         elif _are_numbers(schema):
-            yield lambda: wrap(model)
+            yield partial(wrap, model)
     for example in _examples(schema, like):
-        yield lambda example=example: _over_tables(model, schema, example)
+        yield partial(_over_tables, model, schema, example)
+
+
+def _compared(model: Any, schema: Schema) -> WrappedModel:
+    """Refused where the schema's rows are others than the model's own."""
+    try:
+        return wrap(model, schema)
+    except InvalidInput as error:
+        raise _OtherPredictions(str(error)) from error
 
 
 def _are_numbers(schema: Schema) -> bool:

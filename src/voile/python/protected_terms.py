@@ -17,7 +17,7 @@ from voile.python.budget import Budget
 
 MOST_ROWS: Final = 1_000
 """Protected background rows that exact values are computed over without being asked."""
-ALL: Final = "all"
+UNSTATED: Final[Any] = object()
 PARTS: Final = {
     "background": RowPart.BACKGROUND,
     "population": RowPart.POPULATION,
@@ -72,8 +72,15 @@ def check_origin(origin: str | None, protect: RowPart, *, named: bool) -> None:
         )
 
 
-def check_background(background: Any, terms: Mapping[str, Any], protect: RowPart) -> None:
+def check_background(
+    background: Any, terms: Mapping[str, Any], protect: RowPart, *, named: bool
+) -> None:
     """A background that is not protected is used as if anybody might see it: somebody says so."""
+    if background is None and protect is RowPart.BACKGROUND and not named:
+        raise InvalidInput(
+            "background: pass the protected rows, voile.Explainer(model, X_private, "
+            'protect="background", ...)'
+        )
     if background is None or protect is RowPart.BACKGROUND:
         return
     if terms.get("background_origin") is None:
@@ -133,17 +140,21 @@ def same_rows(protect: RowPart) -> str:
 
 
 def thinned(
-    columns: dict[str, RawColumn], most: int | str | None, schema: Schema | None
+    columns: dict[str, RawColumn], most: Any, schema: Schema | None
 ) -> dict[str, RawColumn]:
     """So many protected rows as somebody asked for, drawn at random; refused if nobody said."""
     count = len(next(iter(columns.values())))
-    if most is None and count > MOST_ROWS:
+    if most is UNSTATED and count > MOST_ROWS:
         raise InvalidInput(_too_many(count, schema))
-    if most is None or most == ALL or (not isinstance(most, str) and most >= count):
+    if most is UNSTATED or most is None:
         return columns
-    if isinstance(most, str | bool) or most < 1:
-        raise InvalidInput(f"background_rows: expected a number of rows or {ALL!r}, found {most!r}")
-    kept = np.sort(np.random.default_rng().choice(count, most, replace=False))
+    if not isinstance(most, int | np.integer) or isinstance(most, bool) or most < 1:
+        raise InvalidInput(
+            f"background_rows: expected a number of rows, or None for all, found {most!r}"
+        )
+    if most >= count:
+        return columns
+    kept = np.sort(np.random.default_rng().choice(count, int(most), replace=False))
     return {name: column[kept] for name, column in columns.items()}
 
 
@@ -154,6 +165,6 @@ def _too_many(count: int, schema: Schema | None) -> str:
         work = f", up to {count * 2**players:,} model evaluations for each row"
     return (
         f"the protected background has {count:,} rows{work}. Say background_rows={MOST_ROWS} to "
-        f'use so many of them, drawn at random, or background_rows="{ALL}": more rows need less '
-        "noise and more time"
+        "use so many of them, drawn at random, or background_rows=None for all of them: more rows "
+        "need less noise and more time"
     )

@@ -77,6 +77,16 @@ def verify(
 
     Raises:
         VerificationFailed: a step failed; the message names it.
+
+    >>> from voile import Budget, Explainer, Schema
+    >>> budget = Budget.in_memory("clinic 2026", epsilon=3, delta=1e-6)
+    >>> explainer = Explainer(lambda rows: rows["age"] / 100, {"age": [20.0, 50.0] * 100},
+    ...                       protect="background", schema=Schema({"age": (0, 100)}),
+    ...                       budget=budget, model_origin="public", output_range=(0, 1))
+    >>> why = explainer({"age": 80}, epsilon=0.5)
+    >>> receipt = why.receipt.save("why.tlog-proof")
+    >>> bool(verify(why, receipt, policy=budget.policy))
+    True
     """
     stated = {"proof": Path(receipt), "policy": Path(policy), **more}
     with in_python_words(), _saved(explanation) as answer:

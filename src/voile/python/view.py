@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.optional import optional
 from voile.core.rendering import render_html
-from voile.python.view_state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState
+from voile.python.view_state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState, first_state
 from voile.python.view_text import describe_state, written
 
 if TYPE_CHECKING:
@@ -52,6 +52,14 @@ class ExplanationView:
     ((2, 2), (2,), [0.2, 0.4])
     >>> why.abs.mean(0).values.round(2).tolist()
     [0.3, 0.2]
+    >>> print(why[0])
+    no privacy guarantee
+    row 0, 2 features, output: output
+    output: base 0.3 → prediction 0.4
+    <BLANKLINE>
+      feature  value  contribution
+      age      71             +0.2
+      bmi      24             -0.1
     """
 
     # shap's force and violin plots look at the name of the type.
@@ -71,16 +79,7 @@ class ExplanationView:
         method: str = "",
         output: str | None = None,
     ) -> None:
-        shown = _shown_rows(display, explanation)
-        state = ViewState(
-            explanation,
-            frozenset({OUTPUT} if explanation.shape[2] == 1 else ()),
-            _labels(display, explanation) if shown is not None else np.arange(len(explanation)),
-            shown,
-            released,
-            receipt,
-            method,
-        )
+        state = first_state(explanation, display, released, receipt, method)
         object.__setattr__(self, "_state", state if output is None else state.of_output(output))
 
     @classmethod
@@ -98,8 +97,8 @@ class ExplanationView:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._state,)
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """`isinstance` accepts it as a `voile.Explanation` and, once shap is there, as shap's."""
         return _stand_in(getattr(sys.modules.get("shap"), "Explanation", None))
 
@@ -264,7 +263,7 @@ class ExplanationView:
         return self._reduced("percentile", axis, lambda *a, **k: np.percentile(a[0], q, **k))
 
     def _reduced(self, name: str, axis: int, function: Any) -> Self:
-        place = self._state._axis(axis)
+        place = self._state.axis_at(axis)
         reduce: Reduce = lambda array: function(array, axis=place, keepdims=True)  # noqa: E731
         return self._from_state(self._state.reduced(name, axis, reduce))
 
@@ -282,7 +281,7 @@ class ExplanationView:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        mine, theirs = self._state, cast("ExplanationView", other)._state
+        mine, theirs = self._state, other._state
         return mine.core == theirs.core and mine.dropped == theirs.dropped
 
     __hash__ = None  # type: ignore[assignment]
@@ -309,13 +308,28 @@ class ExplanationView:
 
         Args:
             long: one contribution in each row, as plotting libraries want it.
+
+        >>> from voile import Explanation
+        >>> why = ExplanationView(Explanation(values=[[0.2, -0.1]], base_values=0.3,
+        ...                                   feature_names=("age", "bmi"), data=[[71, 24]]))
+        >>> print(why[0].to_frame())
+                 value  contribution
+        feature
+        age       71.0           0.2
+        bmi       24.0          -0.1
         """
         from voile.python.view_tables import frame_of, long_frame
 
         return long_frame(self._state) if long else frame_of(self._state)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Plain values, for JSON: the guarantees first, and nothing that is not there.
+
+        >>> from voile import Explanation
+        >>> core = Explanation(values=[[0.2]], base_values=0.3, feature_names=("age",))
+        >>> ExplanationView(core)[0].to_dict()["values"]
+        [0.2]
+        """
         from voile.python.view_tables import plain
 
         return plain(self._state)
@@ -357,6 +371,12 @@ class ExplanationView:
             kind: `bar`, `beeswarm`, `waterfall` or `whiskers`, which voile draws, or `decision`,
                 `force`, `heatmap`, `scatter` or `violin`, which shap draws.
             options: of the function in `voile.plots` or `shap.plots`.
+
+        >>> from voile import Explanation
+        >>> why = ExplanationView(Explanation(values=[[0.2, -0.1]], base_values=0.3,
+        ...                                   feature_names=("age", "bmi")))
+        >>> why[0].plot().get_supxlabel()
+        'no privacy guarantee'
         """
         from voile.python.view_plots import draw
 
@@ -379,21 +399,3 @@ def _stand_in(shaps: type | None) -> type:
     """A class below `voile.Explanation` and shap's, which nothing is ever made of."""
     bases = (Explanation,) if shaps is None else (Explanation, shaps)
     return type(bases[-1])("Explanation", bases, {"__module__": "voile"})
-
-
-def _labels(display: Any, explanation: Explanation) -> Any:
-    return display.index if hasattr(display, "iloc") else np.arange(len(explanation))
-
-
-def _shown_rows(display: Any, explanation: Explanation) -> NDArray[Any] | None:
-    """Rows as people wrote them; never beside an explanation whose rows are protected."""
-    hidden = explanation.data is None and bool(explanation.guarantees)
-    if display is None or hidden:
-        return None
-    rows = np.array(display, dtype=object)
-    if rows.shape != explanation.shape[:2]:
-        raise InvalidInput(
-            f"display must have shape {explanation.shape[:2]}, as the rows have, found {rows.shape}"
-        )
-    rows.flags.writeable = False
-    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.explanation_checks import positions
+from voile.core.explanation_checks import Attributions, positions
 from voile.core.row_note import KnownNote, Note
 from voile.python.cells import cell_text
 
@@ -169,26 +170,21 @@ class ViewState:
     def reduced(self, name: str, axis: int, reduce: Reduce) -> Self:
         """One entry in place of all along an axis, which is dropped.
 
-        The ± of a mean or a sum is at most the mean or the sum of the ±; for anything else it is
-        not known.
+        It stays as uncertain as it was, or is said to be more so: see `_reduced_errors`.
         """
-        place = self._axis(axis)
-        additive = name in _ADDITIVE
-        errors = {
-            kind: reduce(array) if additive and place != OUTPUT else None
-            for kind in ("standard_errors", "half_widths")
-            if (array := getattr(self.core, kind)) is not None
-        }
+        place = self.axis_at(axis)
         said = (_COMBINED.format(name=name, axis=AXES[place]),)
-        names = {FEATURE: {"feature_names": said}, OUTPUT: {"output_names": said}}
+        errors, widths = self._reduced_errors(name, place, reduce)
         core = replace(
             self.core,
             values=reduce(self.core.values),
             base_values=self._reduced_base(place, reduce),
-            data=self._reduced_data(place, reduce),
+            data=None if self._are_sizes(name, place) else self._reduced_data(place, reduce),
+            feature_names=said if place == FEATURE else self.core.feature_names,
+            output_names=said if place == OUTPUT else self.core.output_names,
+            standard_errors=errors,
+            half_widths=widths,
             notes=self._reduced_notes(name, place),
-            **names.get(place, {}),
-            **errors,
         )
         return replace(
             self,
@@ -200,7 +196,8 @@ class ViewState:
             whole=False,
         )
 
-    def _axis(self, axis: int) -> int:
+    def axis_at(self, axis: int) -> int:
+        """Which axis of the core this is, counted among those that are seen."""
         if not isinstance(axis, int) or not -len(self.visible) <= axis < len(self.visible):
             found = ", ".join(f"{n} ({AXES[a]})" for n, a in enumerate(self.visible))
             raise InvalidInput(f"axis must be one of {found or 'none'}, found {axis!r}")
@@ -208,6 +205,31 @@ class ViewState:
 
     def _then(self, name: str, *, collapsed: bool = False, **kwargs: Any) -> tuple[Step, ...]:
         return (*self.steps, Step(name, self.shape, (), kwargs, collapsed))
+
+    def _are_sizes(self, name: str, axis: int) -> bool:
+        """Whether it gives what a population is told: the mean size of each contribution."""
+        return axis == ROW and name == "mean" and any(step.name == "abs" for step in self.steps)
+
+    def _reduced_errors(
+        self, name: str, axis: int, reduce: Reduce
+    ) -> tuple[Attributions | None, Attributions | None]:
+        """Standard errors and half widths of a combination, at most.
+
+        Noise is symmetric and log-concave, as normal and Laplace noise are. A mean or a sum is off
+        by at most the mean or the sum of the ±. A maximum, a minimum or a percentile is off by no
+        more than the worst of n entries. With log-concave tails, an entry is off by more than t
+        times its ± with a chance of at most 0.05^t. So with 95 % none of the n is off by more than
+        1 + ln n / ln 20 times its ±.
+        """
+        errors, reach = self.core.standard_errors, self.core.reach
+        if name in _ADDITIVE:
+            widths = self.core.half_widths
+            return (
+                None if errors is None else reduce(errors),
+                None if widths is None else reduce(widths),
+            )
+        worst = 1 + math.log(self.core.shape[axis]) / math.log(20)
+        return None, None if reach is None else worst * reach.max(axis=axis, keepdims=True)
 
     def _reduced_base(self, axis: int, reduce: Reduce) -> NDArray[Any]:
         base = self.core.base_values[:, np.newaxis, :]
@@ -227,12 +249,57 @@ class ViewState:
         notes = self.core.notes
         if axis == ROW:
             notes = tuple(note for note in notes if isinstance(note, str))
-        sizes = bool(self.steps) and any(step.name == "abs" for step in self.steps)
-        if axis == ROW and name == "mean" and sizes:
+        if self._are_sizes(name, axis):
             kept = tuple(note for note in notes if note is not KnownNote.NOT_ADDITIVE)
             return _noted(kept, KnownNote.ABSOLUTE)
         additive = name in _ADDITIVE and axis != OUTPUT
         return notes if additive else _noted(notes, KnownNote.NOT_ADDITIVE)
+
+
+def first_state(
+    explanation: Explanation,
+    display: Any,
+    released: ReleasedExplanation | None,
+    receipt: Callable[[], Any] | None,
+    method: str,
+) -> ViewState:
+    """All of an explanation, as shap would show it."""
+    _check_core(explanation)
+    rows = _shown_rows(display, explanation)
+    labelled = rows is not None and hasattr(display, "iloc")
+    index = display.index if labelled else np.arange(len(explanation))
+    return ViewState(
+        explanation, _dropped_axes(explanation), index, rows, released, receipt, method
+    )
+
+
+def _check_core(explanation: object) -> None:
+    if not issubclass(type(explanation), Explanation):
+        raise InvalidInput(
+            f"expected a voile.Explanation, found {type(explanation).__name__}; one of shap is "
+            "read with voile.Explanation.from_shap"
+        )
+
+
+def _dropped_axes(explanation: Explanation) -> frozenset[int]:
+    """Those of a single output, and of a population, which has one size for each feature."""
+    population = len(explanation) == 1 and explanation.carries(KnownNote.ABSOLUTE)
+    rows = {ROW} if population else set()
+    return frozenset(rows | ({OUTPUT} if explanation.shape[2] == 1 else set()))
+
+
+def _shown_rows(display: Any, explanation: Explanation) -> NDArray[Any] | None:
+    """Rows as people wrote them; never beside an explanation whose rows are protected."""
+    hidden = explanation.data is None and bool(explanation.guarantees)
+    if display is None or hidden:
+        return None
+    rows = np.array(display, dtype=object)
+    if rows.shape != explanation.shape[:2]:
+        raise InvalidInput(
+            f"display must have shape {explanation.shape[:2]}, as the rows have, found {rows.shape}"
+        )
+    rows.flags.writeable = False
+    return rows
 
 
 def _drawable(cell: Any) -> Any:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.optional import optional
-from voile.core.row_note import note_to_plain
+from voile.core.row_note import KnownNote, note_to_plain
 from voile.python.cells import is_missing
 from voile.python.view_state import FEATURE, OUTPUT, ROW, ViewState
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+DataFrame: TypeAlias = Any
+"""Of pandas, which is loaded where one is made."""
 
 
 def frame_of(state: ViewState) -> DataFrame:
@@ -49,8 +49,7 @@ def _of_rows(state: ViewState) -> DataFrame:
         columns = pandas.MultiIndex.from_product(
             [core.output_names, core.feature_names], names=["output", "feature"]
         )
-    frame: DataFrame = pandas.DataFrame(cells, index=state.index, columns=columns)
-    return frame
+    return pandas.DataFrame(cells, index=state.index, columns=columns)
 
 
 def _of_one_row(state: ViewState) -> DataFrame:
@@ -59,15 +58,15 @@ def _of_one_row(state: ViewState) -> DataFrame:
     if (shown := _shown(state)) is not None:
         columns["value"] = shown[0]
     single = OUTPUT in state.dropped
+    measure = "importance" if core.carries(KnownNote.ABSOLUTE) else "contribution"
     for place, name in enumerate(core.output_names):
-        columns["contribution" if single else name] = core.values[0, :, place]
+        columns[measure if single else name] = core.values[0, :, place]
         if core.reach is not None:
             prefix = "" if single else f"{name} "
             columns[f"{prefix}low"] = core.values[0, :, place] - core.reach[0, :, place]
             columns[f"{prefix}high"] = core.values[0, :, place] + core.reach[0, :, place]
-    names = optional("pandas", extra="explain").Index(core.feature_names, name="feature")
-    frame: DataFrame = optional("pandas", extra="explain").DataFrame(columns, index=names)
-    return frame
+    pandas = optional("pandas", extra="explain")
+    return pandas.DataFrame(columns, index=pandas.Index(core.feature_names, name="feature"))
 
 
 def _labelled(frame: DataFrame, state: ViewState) -> DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.explanation_checks import counted, shortened
-from voile.core.row_note import was_filled
+from voile.core.row_note import KnownNote, was_filled
 from voile.python.cells import cell_text, is_missing
 from voile.python.view_state import ROW, ViewState
 
@@ -92,6 +92,8 @@ def _rows(state: ViewState) -> str:
     for step in reversed(state.steps):
         if step.collapsed_instances:
             return f"{step.name} of {counted(step.prev_shape[0], 'row')}"
+    if state.core.carries(KnownNote.ABSOLUTE):
+        return "a population"
     one = ROW in state.dropped
     return f"row {state.index[0]}" if one else counted(len(state.core), "row")
 

@@ -46,7 +46,7 @@ def model_report_html(report: ModelReportContents) -> str:
         curves="" if drawn is None else picture(drawn, CURVES),
         figures=figures,
         linear=any(each["linear_model"] is not None for each in figures),
-        charges=list(zip(trained.releases, trained.charges, trained.events, strict=False)),
+        charges=list(zip(trained.releases, trained.charges, trained.events, strict=True)),
     )
 
 

@@ -232,3 +232,19 @@ def test_rounding_of_the_machine_is_shown_as_zero() -> None:
     assert [each.text for each in contributions(one).values()] == ["+0.25", "+1e-09", "0"]
     small = patient(values=[[1e-20, -3e-20, 0.0]], half_widths=None)
     assert [each.text for each in contributions(small).values()] == ["-3e-20", "+1e-20", "0"]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([0.0759, -0.00296, 0.5], ["+0.500", "+0.076", "-0.003"]),
+        ([0.5, 0.25, 0.1], ["+0.50", "+0.25", "+0.10"]),
+        ([3.0, 1.0, 0.0], ["+3", "+1", "0"]),
+        ([12_345.6, -0.04, 250.0], ["+12,346", "+250", "-0.04"]),
+        ([2e-7, 1e-7, 5e-8], ["+2e-07", "+1e-07", "+5e-08"]),
+        ([4e12, 1.0, 0.0], ["+4e+12", "0", "0"]),
+    ],
+)
+def test_exact_amounts_line_up(values: list[float], texts: list[str]) -> None:
+    described = patient(values=[values], half_widths=None).describe()
+    assert [each.text for each in described.outputs[0].contributions] == texts

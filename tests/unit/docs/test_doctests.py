@@ -19,7 +19,7 @@ import voile
 
 SOURCE = Path(voile.__path__[0])
 PUBLIC = ("voile.privacy", "voile.attribution", "voile.release")
-MODULES = ("voile.privacy.calibration", "voile.privacy.events")
+MODULES = ("voile.plots", "voile.privacy.calibration", "voile.privacy.events")
 """Modules that the tour of their package sends readers to."""
 EXCEPTIONS: frozenset[str] = frozenset()
 """Public names that need no example. Say why beside each."""

@@ -269,9 +269,8 @@ def test_two_notebooks_at_once_share_one_budget(home: Path) -> None:
         )
         for name in ("one", "two")
     ]
-    for each in running:
-        out, _ = each.communicate(timeout=60)
-        assert (out, each.returncode) == (b"spent\n", -9)
+    ended = [(each.communicate(timeout=60)[0], each.returncode) for each in running]
+    assert ended == [(b"spent\n", -9)] * 2
     budget = Budget("clinic 2026", **TERMS)
     assert budget.report().charges == 10
     assert not spend(budget, "three").replayed
@@ -309,3 +308,23 @@ def test_an_exhausted_budget_refuses_and_keeps_giving_what_was_paid() -> None:
         spend(budget, "row 2", noise=2.0)
     again = spend(budget, noise=2.0)
     assert (again.replayed, again.content, again.charge) == (True, paid.content, paid.charge)
+
+
+@pytest.mark.real
+def test_a_server_by_url(
+    postgres_url: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Its address may hold a password, and is shown nowhere."""
+    budget = Budget("clinic 2026", **TERMS, database=postgres_url)
+    spend(budget)
+    assert (home / "replay.key").exists()
+    assert not (home / "voile.db").exists()
+    shown = capsys.readouterr().err + repr(budget) + budget._repr_html_()
+    assert "in a PostgreSQL database" in shown
+    assert postgres_url not in shown
+    monkeypatch.setenv("VOILE_DATABASE", postgres_url)
+    again = Budget("clinic 2026", **TERMS, database="env:VOILE_DATABASE")
+    assert again.spent == budget.spent > 0
+    assert pickle.loads(pickle.dumps(again)).spent == again.spent
+    with pytest.raises(InvalidInput, match="not 5 and"):
+        Budget("clinic 2026", epsilon=5, delta=1e-6, database=postgres_url)

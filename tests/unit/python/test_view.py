@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from tests.unit.python.views import NAMES, PROMISE, core, displayed, plain, shap, with_words
 from voile import Explanation, ExplanationView
 from voile.app.explain import ReleasedExplanation
+from voile.core.description import Uncertainty
 from voile.core.errors import InvalidInput
 from voile.core.row_note import KnownNote
 
@@ -47,6 +48,14 @@ def test_an_axis_is_dropped_where_one_number_or_name_chooses_it() -> None:
     assert why[0, ..., 2].shape == (5,)
     assert why[0][..., "class 1"]["ward"].shape == ()
     assert float(why[0]["ward", "class 1"]) == why.explanation.values[0, 3, 1]
+
+
+def test_a_population_has_one_size_for_each_feature() -> None:
+    found = ExplanationView(core(1, data=None, notes=(KnownNote.ABSOLUTE,)))
+    assert found.shape == (5,)
+    assert list(found.to_frame().columns) == ["importance"]
+    assert list(plain().abs.mean(0).to_frame().columns) == ["importance"]
+    assert "a population, 5 features, output: yes" in repr(found)
 
 
 def test_parts_are_those_of_shap() -> None:
@@ -117,13 +126,34 @@ def test_only_mean_and_sum_still_add_up_to_a_prediction() -> None:
     assert KnownNote.NOT_ADDITIVE not in why[0, NAMES[::-1]].notes
 
 
-def test_the_uncertainty_of_a_mean_is_at_most_the_mean_and_else_unknown() -> None:
+def test_a_combination_is_at_least_as_uncertain_as_it_is_said_to_be() -> None:
+    """Of noise with heavy tails, 95 % of combinations lie within the ± that is told."""
+    draw, widths = np.random.default_rng(5), np.full((40, 5, 1), np.log(20))
+    truth = plain(40, values=draw.normal(size=(40, 5, 1)))
+    inside = {"mean": 0, "sum": 0, "max": 0, "min": 0}
+    trials = 400
+    for _ in range(trials):
+        values = truth.explanation.values + draw.laplace(size=(40, 5, 1))
+        noisy = plain(40, values=values, half_widths=widths)
+        for name in inside:
+            found, right = (getattr(each, name)(0)[0] for each in (noisy, truth))
+            inside[name] += abs(found.values - right.values) <= found.half_widths
+    assert min(inside.values()) >= 0.95 * trials
+
+
+def test_the_noise_of_a_combination_is_never_left_out() -> None:
     why = plain(half_widths=np.full((30, 5, 1), 0.2))
     assert np.allclose(why.mean(0).half_widths, 0.2)
     assert np.allclose(why.sum(1).half_widths, 1.0)
-    assert why.max(0).half_widths is None
+    assert np.allclose(why.max(0).half_widths, 0.2 * (1 + np.log(30) / np.log(20)))
     assert np.allclose(why.upper_bounds - why.lower_bounds, 0.4)
     assert np.allclose(why.abs.half_widths, 0.2)
+    sampled = plain(standard_errors=np.full((30, 5, 1), 0.1))
+    assert np.allclose(sampled.mean(0).standard_errors, 0.1)
+    for each in (why.min(0), why.percentile(10, 1), sampled.max(0), plain().max(0)):
+        exact = each.describe().uncertainty is Uncertainty.EXACT
+        assert exact == (each.half_widths is None)
+    assert plain().max(0).half_widths is None
 
 
 def test_values_of_rows_are_averaged_only_where_they_are_numbers() -> None:
@@ -216,7 +246,7 @@ def test_arrays_come_in_the_wanted_type() -> None:
     why = plain()
     assert np.asarray(why).shape == (30, 5)
     assert np.asarray(why, dtype=np.float32).dtype == np.float32
-    assert np.abs(why).max() == np.abs(why.values).max()  # type: ignore[call-overload]
+    assert np.abs(why).max() == np.abs(why.values).max()
 
 
 # --- rows as people wrote them --------------------------------------------------------------------
@@ -237,6 +267,13 @@ def test_rows_that_are_protected_are_not_shown_beside_their_explanation() -> Non
     why = ExplanationView(hidden, display=displayed(core()))
     assert why.display_data is None
     assert not {"surgery", "oncology", "emergency"} & set(repr(why[0]).split())
+
+
+def test_only_an_explanation_can_be_looked_at() -> None:
+    with pytest.raises(InvalidInput, match=r"read with voile\.Explanation\.from_shap"):
+        ExplanationView(plain().to_shap())
+    with pytest.raises(InvalidInput, match="found Explanation"):
+        ExplanationView(plain())  # type: ignore[arg-type]
 
 
 def test_display_has_as_many_rows_as_are_explained() -> None:
@@ -322,10 +359,9 @@ def test_what_was_released_is_saved_with_all_outputs(tmp_path: Path) -> None:
 
 
 def test_a_receipt_is_made_when_somebody_asks() -> None:
-    asked: list[str] = []
-    why = ExplanationView(core(), receipt=lambda: asked.append("now") or "receipt")
-    assert asked == []
-    assert why.receipt == "receipt"
-    assert asked == ["now"]
+    made = iter(("first", "second"))
+    why = ExplanationView(core(), receipt=lambda: next(made))
+    assert why.receipt == "first"
+    assert why[3].receipt == "second"
     assert plain().receipt is None
     assert plain().released is None

@@ -90,9 +90,8 @@ def test_shap_shows_words_and_the_noise_of_each_contribution() -> None:
 
 
 def picture(why: ExplanationView, kind: str) -> Figure:
-    part: dict[str, Any] = {"force": why[0], "waterfall": why[0], "whiskers": why[0]}
-    part["scatter"] = why[:, "age"]
-    return part.get(kind, why).plot(kind)
+    parts = dict.fromkeys(("force", "waterfall", "whiskers"), why[0]) | {"scatter": why[:, "age"]}
+    return parts.get(kind, why).plot(kind)
 
 
 @pytest.mark.parametrize("made", [plain, with_words], ids=["floats", "words"])
@@ -119,11 +118,8 @@ def test_a_waterfall_shows_the_row_as_it_was_written() -> None:
     shown = texts(with_words()[1].plot())
     assert "ward = missing" in shown
     assert "admitted = 2024-03-19" in shown
-    assert "raises" in [each.get_text() for each in _legend(with_words()[0].plot())]
-
-
-def _legend(figure: Figure) -> list[Any]:
-    return figure.axes[0].get_legend().get_texts()  # type: ignore[union-attr]
+    (legend,) = with_words()[1].plot().legends
+    assert [each.get_text() for each in legend.get_texts()] == ["raises", "lowers"]
 
 
 def test_words_are_neither_high_nor_low_in_a_beeswarm() -> None:
@@ -132,8 +128,9 @@ def test_words_are_neither_high_nor_low_in_a_beeswarm() -> None:
         names = [label.get_text() for label in axes.get_yticklabels()]
         shown = dict.fromkeys(names, False)
         for points in axes.collections:
-            if points.get_array() is not None and len(points.get_offsets()):
-                place = round(float(np.median(np.asarray(points.get_offsets())[:, 1])))
+            places = np.asarray(points.get_offsets())
+            if points.get_array() is not None and len(places):
+                place = round(float(np.median(places[:, 1])))
                 shown[names[place]] = True
         return shown
 

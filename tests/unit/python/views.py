@@ -40,7 +40,7 @@ def core(rows: int = 30, outputs: int = 1, **parts: Any) -> Explanation:
         ]
     ).astype(float)
     names = ("yes",) if outputs == 1 else tuple(f"class {k}" for k in range(outputs))
-    given = {
+    given: dict[str, Any] = {
         "values": draw.normal(size=(rows, 5, outputs)) / 10,
         "base_values": np.linspace(0.3, 0.4, outputs),
         "feature_names": NAMES,

@@ -31,7 +31,7 @@ from voile.assess.figure_trials import (
 )
 from voile.assess.network_trials import invented_scores
 from voile.assess.release_trials import release_trial
-from voile.assess.statistics_trials import invented_share, invented_statistics, sum_trial
+from voile.assess.statistics_trials import invented_share, sum_trial
 from voile.assess.training_canaries import CanaryObjective, attribute_trial, stage_trial
 from voile.assess.user_trials import invented_labels, invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
@@ -436,10 +436,12 @@ def _of_trained_model(folder: Path) -> Subject:
 
 
 def _statistics_trials(trained: TrainedModel) -> list[AuditTrial]:
-    budget = trained.budget
-    spent = invented_statistics(budget.relation, budget.rho, delta=trained.guarantee.delta)
-    pairs = zip(spent, trained.events, strict=True)
-    return [release_trial(each.name, each, event) for each, event in pairs]
+    budget, delta = trained.budget, trained.guarantee.delta
+    found = []
+    for (name, rho), event in zip(budget.rhos.items(), trained.events, strict=True):
+        release = invented_share(name, budget.relation, rho, delta=delta)
+        found.append(release_trial(name, release, event))
+    return found
 
 
 def _network_trials(trained: TrainedNetwork) -> list[AuditTrial]:

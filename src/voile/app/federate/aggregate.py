@@ -67,6 +67,7 @@ class ImportanceOptions:
 class AggregateKind(TableKind):
     """Each party releases its own importance, with noise; the server averages."""
 
+    takes_tables: ClassVar[bool] = False
     fixed_rounds: ClassVar[int | None] = 1
 
     def options(self, stated: Mapping[str, Any], folder: Path) -> ImportanceOptions:

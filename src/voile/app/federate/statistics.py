@@ -79,7 +79,7 @@ class StatisticsKind(TableKind):
         return StatisticsOptions(stated["noise"])
 
     def open_rows(
-        self, schema: Schema, held_out: Sequence[Path], reference: Path | None
+        self, schema: Schema, held_out: Sequence[Any], reference: Any
     ) -> tuple[Any, Any, tuple[str, ...]]:
         """Held-out rows, if there are some, are what it is judged on; it needs no others."""
         if reference is not None:

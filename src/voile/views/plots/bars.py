@@ -43,6 +43,12 @@ def bar(explanation: Describable, *, most: int = 12, schema: Schema | None = Non
         explanation: what to draw; what a workspace answers brings its schema and estimates along.
         most: how many features to draw; the others are added up in a last bar.
         schema: of the rows, for what the output is called.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> [tick.get_text() for tick in bar(why).axes[0].get_yticklabels()]
+    ['age', 'bmi']
     """
     described = explanation.describe(most=most, schema=schema)
     outputs, shown = len(described.outputs), described.outputs[0].contributions
@@ -112,6 +118,12 @@ def whiskers(
         most: how many features to draw, those with the largest attributions; the others are added
             up in a last one.
         schema: of the rows, for what the output is called.
+
+    >>> from voile import Explanation
+    >>> noisy = Explanation(values=[[0.2, -0.1]], base_values=0.3, feature_names=("age", "bmi"),
+    ...                     half_widths=[[0.1, 0.2]])
+    >>> whiskers(noisy).axes[0].get_xlabel().splitlines()[0]
+    'attribution to output'
     """
     described = explanation.describe(row, most=most, schema=schema)
     if described.uncertainty is Uncertainty.EXACT:

@@ -38,6 +38,12 @@ def beeswarm(
         output: which output, needed where there are several.
         most: how many features to draw; the last place adds up the others.
         schema: of the rows, for what the output is called.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> beeswarm(why).axes[0].get_xlabel()
+    'attribution to output'
     """
     shap = optional("shap", extra="explain")
     described = explanation.describe(output=output, schema=schema)

@@ -36,6 +36,12 @@ def agreement(
         first, second: explanations of the same rows, features and outputs.
         names: what to call them.
         most: how many features to draw on the right.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> agreement(why, why).axes[0].get_title()
+    'cosine 1.000, root mean square gap 0'
     """
     one, two = core_explanation(first), core_explanation(second)
     if (one.shape, one.feature_names, one.output_names) != (

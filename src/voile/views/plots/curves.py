@@ -82,6 +82,17 @@ def curves(model: AdditiveModel, *, most: int = 12) -> Figure:
     Args:
         model: of `voile train`, or any `AdditiveModel`.
         most: how many features to draw; those that matter least are left out.
+
+    >>> from voile import Schema
+    >>> from voile.core.schema import Categories, Label, Numbers
+    >>> from voile.models.additive import AdditiveModel, FeatureBins
+    >>> age = Feature("age", Numbers(0, 100), unit="years")
+    >>> model = AdditiveModel(
+    ...     schema=Schema("clinic", (age,), Label("readmitted", Categories(("no", "yes")))),
+    ...     bins=(FeatureBins("age", edges=(50.0,)),), intercept=-1.0,
+    ...     scores=np.array([-0.5, 0.5]), masses=np.array([0.5, 0.5]), covariance=np.zeros((2, 2)))
+    >>> curves(model).axes[0].get_title()
+    'age (years): 0.50'
     """
     told = model.description()
     features = {each.name: each for each in model.schema.features}

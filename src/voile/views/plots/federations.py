@@ -29,6 +29,10 @@ def rounds(stages: Mapping[str, Sequence[Mapping[str, bool]]]) -> Figure:
     Args:
         stages: for each stage its rounds; for each round the clients that were asked, by name, and
             whether their answer counted.
+
+    >>> figure = rounds({"training": [{"north": True, "south": False}, {"north": True}]})
+    >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    ['north', 'south']
     """
     names = sorted({name for stage in stages.values() for asked in stage for name in asked})
     if not names:
@@ -69,6 +73,9 @@ def budgets(spent: Mapping[str, float], *, promised: float, delta: float) -> Fig
         spent: epsilon by client.
         promised: the epsilon that nobody exceeds.
         delta: of all of them; a figure shows both or neither.
+
+    >>> budgets({"north": 0.8, "south": 1.0}, promised=1.0, delta=1e-6).axes[0].get_xlabel()
+    'ε at δ = 1e-06, for each row of the client'
     """
     if not spent:
         raise InvalidInput("a picture of budgets needs at least one client")
@@ -94,6 +101,9 @@ def learning(figures: Mapping[str, Sequence[float]], *, measured_on: str) -> Fig
     Args:
         figures: by name, one value after each round.
         measured_on: which rows they were measured on; such figures are exact.
+
+    >>> learning({"accuracy": [0.6, 0.7, 0.75]}, measured_on="public rows").axes[0].get_xlabel()
+    'round (measured on public rows)'
     """
     if not figures or not all(figures.values()):
         raise InvalidInput("a learning curve needs at least one figure with one round")
@@ -115,6 +125,10 @@ def calibration(bins: Sequence[Mapping[str, float]]) -> Figure:
 
     Args:
         bins: `predicted`, `observed` and number of `rows`, at least one.
+
+    >>> bins = [{"predicted": 0.6, "observed": 0.5, "rows": 40}]
+    >>> calibration(bins).axes[0].get_ylabel()
+    'share that came true'
     """
     if not bins:
         raise InvalidInput("nothing to draw: no predictions")
@@ -147,6 +161,10 @@ def trust(parties: Mapping[str, Scores], *, measure: str, odd: Sequence[str] = (
         parties: scores by name.
         measure: which divergence.
         odd: names to mark.
+
+    >>> north = [{"round": 1, "trust": 0.9, "divergence": 0.1, "reward": 1.0}]
+    >>> trust({"north": north}, measure="Jensen-Shannon").axes[0].get_title()
+    'trust'
     """
     shown = {name: rows for name, rows in parties.items() if rows}
     if not shown:

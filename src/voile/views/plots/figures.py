@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
@@ -83,7 +84,7 @@ def _picture_below(figure: type[Figure]) -> type[Figure]:
 
 
 def _display(figure: Figure) -> None:
-    shown = optional("IPython.display", extra="explain")
+    shown = import_module("IPython.display")  # it is there: nothing else calls this
     picture = BytesIO()
     figure.savefig(picture, format="png", dpi=_NOTEBOOK_DPI)
     shown.display(shown.Image(data=picture.getvalue()))

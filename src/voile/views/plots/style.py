@@ -86,16 +86,22 @@ def outputs_legend(axes: Axes, drawn: Sequence[Any], names: Sequence[str]) -> No
         text.set_parse_math(False)
 
 
-def directions_legend(axes: Axes) -> None:
-    """Which colour raises the output and which lowers it."""
+def directions_legend(figure: Figure) -> None:
+    """Which colour raises the output and which lowers it, above everything else."""
     patches = optional("matplotlib.patches", extra="explain")
-    shown = [
-        patches.Patch(color=RAISES, label="raises"),
-        patches.Patch(color=LOWERS, label="lowers"),
-    ]
-    place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.2}
-    small = {"handlelength": 0.9, "handleheight": 0.9, "columnspacing": 1.2, "fontsize": 8}
-    axes.legend(handles=shown, frameon=False, ncols=2, labelcolor=INK, **place, **small)
+    said = (("raises", RAISES), ("lowers", LOWERS))
+    figure.legend(
+        handles=[patches.Patch(color=colour, label=label) for label, colour in said],
+        loc="outside upper right",
+        ncols=2,
+        frameon=False,
+        fontsize=8,
+        labelcolor=INK,
+        handlelength=0.9,
+        handleheight=0.9,
+        columnspacing=1.2,
+        borderpad=0,
+    )
 
 
 def axis_text(described: Description, said: str = "") -> str:

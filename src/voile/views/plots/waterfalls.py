@@ -46,6 +46,15 @@ def waterfall(
         output: which output, needed where there are several.
         most: how many features to draw; the others are added up.
         schema: of the rows, for names of categories, units, and what the output is called.
+
+    >>> from voile import Explanation
+    >>> why = Explanation(values=[[0.2, -0.1], [0.4, 0.3]], base_values=0.3,
+    ...                   feature_names=("age", "bmi"), data=[[71, 24], [80, 31]])
+    >>> figure = waterfall(why, row=1)
+    >>> figure.axes[0].get_title(loc="left")
+    'base 0.3  →  prediction 1'
+    >>> figure.get_supxlabel()
+    'no privacy guarantee'
     """
     described = explanation.describe(row, output=output, most=most, schema=schema)
     drawn = one_output(described)
@@ -55,7 +64,7 @@ def waterfall(
             "these attributions lead to no prediction that may be shown (means of sizes, names, or "
             "a protected row); draw them with `bar`"
         )
-    figure, axes = new_figure(7.5, 1.9 + 0.36 * len(steps))
+    figure, axes = new_figure(7.5, 2.1 + 0.36 * len(steps))
     ends = list(accumulate((each.amount for each in steps), initial=prediction.base))
     _draw_steps(axes, steps, ends[1:])
     _write_amounts(axes, steps)
@@ -69,7 +78,7 @@ def waterfall(
     noisy = f"{said} ± {prediction.noise:.2g}" if prediction.noise else said
     axes.set_title(noisy, fontsize=10, color=INK, loc="left")
     axes.set_xlabel(axis_text(described, drawn.title), color=INK, parse_math=False)
-    directions_legend(axes)
+    directions_legend(figure)
     write_promise(figure, described)
     return figure
 
