@@ -1,23 +1,25 @@
 """Exact Shapley values of trees over many background rows at once.
 
-A leaf asks something of each feature on its path. For one leaf, a row is therefore a pattern of
-bits: which features would let it in. Let a be the pattern of an explained row and b that of a
-background row. A coalition reaches the leaf if it holds every feature that b fails at, and none
-that a fails at; so the leaf has a part only if no feature fails in both. With p features that a
-alone passes and q that b alone passes, the Shapley values of the leaf are its weight times
+A leaf asks something of each of the w players on its path; a player is a feature, or all features
+that were made of one column. For one leaf, a row is therefore a set: the players that would let it
+in. Let A be the set of an explained row and B that of a background row. A coalition reaches the
+leaf if it holds every player that B lacks, and none that A lacks; so the leaf has a part only if A
+and B together hold all players. Then p = w − |B| players are A's alone, q = w − |A| are B's alone,
+and the Shapley values of a leaf of weight 1 are
 
-    + (p − 1)!·q!/(p + q)!   for each of the p features,
-    − p!·(q − 1)!/(p + q)!   for each of the q features.
+    + (p − 1)!·q!/(p + q)! = + ∫ t^(p−1)·(1 − t)^q dt    for each of the p players,
+    − p!·(q − 1)!/(p + q)! = − ∫ t^p·(1 − t)^(q−1) dt    for each of the q players.
 
-They depend on the patterns alone. So background rows are counted by pattern, once, and one product
-with a table gives the values of every pattern a row can have. The cost for a row does not grow with
-the background.
+The integrands are polynomials of a degree below w, so half as many points integrate them without
+error. At one point t, every background row that fits A adds t^(w−|B|): these are sums over all sets
+that hold what A lacks, and w additions of halves give them for all A at once. So background rows
+are counted by set, once, and the cost of an explained row does not grow with the background.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import factorial
 from typing import Any, Final, TypeAlias
@@ -25,34 +27,41 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from voile.attribution.players import Players
 from voile.models import Rows
 
 Values: TypeAlias = NDArray[np.float64]
-"""Shape (rows, features, outputs)."""
+"""Shape (rows, players, outputs)."""
+Sets: TypeAlias = NDArray[np.signedinteger[Any]]
+"""Players of a path as the bits of a number."""
 
-WIDEST: Final = 8
-"""Features on a path that a table is made for: it has 4^WIDEST·WIDEST entries."""
-MOST_WIDE: Final = 5_000
-MOST: Final = 100_000
-"""Leaves with longer paths, and leaves in all; of more, shap walks the trees faster."""
+WIDEST: Final = 18
+"""Players on a path: a leaf keeps 2^w counts."""
+MOST: Final = 1 << 27
+"""Counts that all leaves keep together."""
+_KEPT: Final = 1 << 22
+"""Of fewer counts, what follows from them is kept between calls as well."""
+_FEW: Final = 2
+"""Rows that are explained one by one if nothing is kept."""
 _CELLS: Final = 1 << 20
-"""Numbers that are held at once, about: what a processor's cache holds."""
-_KEPT: Final = 1 << 21
-"""Patterns whose values are kept between calls."""
-_MOST_BITS: Final = 60
+"""Numbers that are worked on at once, about: what a processor's cache holds."""
 
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Leaves of any trees that ask something of the same number of features.
+    """Leaves of any trees that ask the same number of features and of players.
 
     Args:
-        features: which ones, shape (leaves, width).
+        players: who is asked, shape (leaves, width).
+        slots: to which of them a feature belongs, shape (leaves, questions).
+        features: which features are asked.
         above, upto: a value passes if it is larger than one and not larger than the other.
-        lets_missing: whether a missing value passes; all of this shape.
+        lets_missing: whether a missing value passes; all of the shape of `slots`.
         weights: what a leaf adds to each output, shape (leaves, outputs).
     """
 
+    players: NDArray[np.intp]
+    slots: NDArray[np.int32]
     features: NDArray[np.intp]
     above: NDArray[np.float64]
     upto: NDArray[np.float64]
@@ -61,7 +70,7 @@ class Leaves:
 
     @property
     def width(self) -> int:
-        return self.features.shape[1]
+        return self.players.shape[1]
 
     def __len__(self) -> int:
         return len(self.features)
@@ -70,155 +79,169 @@ class Leaves:
         """Some of them."""
         return Leaves(*(array[start:stop] for array in vars(self).values()))
 
-    def patterns(self, rows: Rows) -> NDArray[np.intp]:
-        """For each row and leaf the bits of the features that pass, shape (rows, leaves)."""
-        found = np.zeros((len(rows), len(self)), dtype=np.intp)
-        for place in range(self.width):
-            values = rows[:, self.features[:, place]]
-            passes = (values > self.above[:, place]) & (values <= self.upto[:, place])
-            passes |= np.isnan(values) & self.lets_missing[:, place]
-            found |= passes.astype(np.intp) << place
+    def lacking(self, columns: NDArray[np.float64]) -> Sets:
+        """For each leaf and row the players that keep it out, shape (leaves, rows).
+
+        Args:
+            columns: the rows, column by column, shape (features, rows).
+        """
+        found = np.zeros((len(self), columns.shape[1]), dtype=np.int32)
+        missing = np.isnan(columns)
+        for place in range(self.features.shape[1]):
+            features = self.features[:, place]
+            values = columns[features]
+            passes = values > self.above[:, place, np.newaxis]
+            passes &= values <= self.upto[:, place, np.newaxis]
+            if missing.any():
+                passes |= missing[features] & self.lets_missing[:, place, np.newaxis]
+            found |= np.left_shift(~passes, self.slots[:, place, np.newaxis], dtype=np.int32)
         return found
 
 
-@lru_cache(maxsize=16)
-def pattern_table(width: int) -> NDArray[np.float64]:
-    """The values of a leaf of weight 1, shape (background patterns, row patterns, features)."""
-    every = 1 << width
-    a, b = np.arange(every)[np.newaxis, :], np.arange(every)[:, np.newaxis]
-    mine, theirs = a & ~b, b & ~a
-    met = (a | b) == every - 1
-    p, q = np.bitwise_count(mine), np.bitwise_count(theirs)
-    gain, loss = _coefficients(width)
-    table = np.zeros((every, every, width))
-    for place in range(width):
-        table[:, :, place] = np.where(mine >> place & 1, gain[p, q], 0.0)
-        table[:, :, place] -= np.where(theirs >> place & 1, loss[p, q], 0.0)
-    table *= met[:, :, np.newaxis]
-    table.flags.writeable = False
-    return table
-
-
-def _coefficients(width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    gain, loss = np.zeros((2, width + 1, width + 1))
-    for p in range(width + 1):
-        for q in range(width + 1 - p):
-            if p:
-                gain[p, q] = factorial(p - 1) * factorial(q) / factorial(p + q)
-            if q:
-                loss[p, q] = factorial(p) * factorial(q - 1) / factorial(p + q)
-    return gain, loss
+@lru_cache(maxsize=32)
+def _points(width: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where polynomials of a degree below `width` are looked at on [0, 1], and with what weight."""
+    points, weights = np.polynomial.legendre.leggauss((width + 1) // 2)
+    return (points + 1) / 2, weights / 2
 
 
 @dataclass(frozen=True, eq=False)
 class CountedLeaves:
-    """Leaves with short paths, and how many background rows have which pattern.
+    """Leaves, and how many background rows lack which players of their paths.
 
     Args:
         leaves: see `Leaves`.
-        share: of the background with each pattern, shape (leaves, patterns).
-        kept: the values of each pattern of a row, if they are kept between calls.
+        counts: shape (leaves, sets).
+        size: how many background rows there are.
+        kept: what follows from the counts, if it is kept between calls.
     """
 
     leaves: Leaves
-    share: NDArray[np.float64]
+    counts: NDArray[np.unsignedinteger[Any]]
+    size: int
     kept: NDArray[np.float64] | None
 
     @classmethod
-    def over(cls, leaves: Leaves, background: Rows, *, keep: bool) -> CountedLeaves:
-        """Count the background rows by pattern."""
-        every = 1 << leaves.width
-        counts = np.zeros(len(leaves) * every)
-        offset = np.arange(len(leaves)) * every
-        for rows in _batches(background, len(leaves)):
-            found = leaves.patterns(rows) + offset
+    def over(cls, leaves: Leaves, columns: NDArray[np.float64], *, keep: bool) -> CountedLeaves:
+        """Count the background rows by what they lack.
+
+        Args:
+            columns: the background, shape (features, rows).
+        """
+        every, size = 1 << leaves.width, columns.shape[1]
+        counts = np.zeros(len(leaves) * every, dtype=np.intp)
+        offset = np.arange(len(leaves))[:, np.newaxis] * every
+        for part in _batches(size, len(leaves)):
+            found = leaves.lacking(columns[:, part]) + offset
             counts += np.bincount(found.ravel(), minlength=len(counts))
-        share = counts.reshape(len(leaves), every) / len(background)
-        return cls(leaves, share, _values(share, leaves.width) if keep else None)
+        small = counts.reshape(-1, every).astype(np.min_scalar_type(size))
+        counted = cls(leaves, small, size, None)
+        return replace(counted, kept=counted.sums()) if keep else counted
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """What these leaves add to the mean output over the background, shape (outputs,)."""
-        found: NDArray[np.float64] = self.share[:, -1] @ self.leaves.weights
+        """What the leaves add to the mean output over the background, shape (outputs,)."""
+        found: NDArray[np.float64] = self.counts[:, 0] @ self.leaves.weights / self.size
         return found
 
-    def add(self, rows: Rows, total: Values) -> None:
-        """Add the values of these leaves, shape (rows, features, outputs)."""
-        leaves, each = self.leaves, np.arange(len(self.leaves))
-        values = _values(self.share, leaves.width) if self.kept is None else self.kept
-        start = 0
-        for part in _batches(rows, len(leaves) * leaves.width):
-            found = values[each, leaves.patterns(part)]  # (rows, leaves, width)
-            _add_up(found, leaves, total[start : start + len(part)])
-            start += len(part)
+    def sums(self) -> NDArray[np.float64]:
+        """What a row gets from the leaves, shape (2, sets, leaves).
+
+        With S the players that it lacks and T those and j, a player j that it has gets
+        sums[0, S] − sums[0, T] − sums[1, T], and one that it lacks −sums[1, S].
+        """
+        return _sums(self.counts / self.size, self.leaves.width)
+
+    def add(self, columns: NDArray[np.float64], total: Values) -> None:
+        """Add the values of these leaves.
+
+        Args:
+            columns: rows, shape (features, rows).
+            total: shape (outputs, players, rows).
+        """
+        few = columns.shape[1] <= _FEW
+        if self.kept is None and few:
+            for row, lacks in enumerate(self.leaves.lacking(columns).T):
+                self._add_one(lacks, total[:, :, row])
+            return
+        sums = self.sums() if self.kept is None else self.kept
+        for part in _batches(columns.shape[1], len(self.leaves)):
+            self._add(self.leaves.lacking(columns[:, part]), sums, total[:, :, part])
+
+    def _add(self, lacks: Sets, sums: NDArray[np.float64], total: Values) -> None:
+        leaves, (_, players, count) = self.leaves, total.shape
+        cells = lacks.astype(np.intp) * len(leaves) + np.arange(len(leaves))[:, np.newaxis]
+        gains, losses = sums.reshape(2, -1)
+        has, loses, either = gains.take(cells), losses.take(cells), gains + losses
+        for place in range(leaves.width):
+            bit = 1 << place
+            joined = either.take(cells + bit * len(leaves), mode="clip")
+            found = np.where(lacks & bit, -loses, has - joined)
+            where = leaves.players[:, place, np.newaxis] * count + np.arange(count)
+            for output, weights in enumerate(leaves.weights.T):
+                weighted = (found * weights[:, np.newaxis]).ravel()
+                added = np.bincount(where.ravel(), weighted, minlength=count * players)
+                total[output] += added.reshape(players, count)
+
+    def _add_one(self, lacks: Sets, total: NDArray[np.float64]) -> None:
+        """The same of one row, where sums over all sets would cost more.
+
+        Args:
+            lacks: shape (leaves,).
+            total: shape (outputs, players).
+        """
+        leaves, sets = self.leaves, np.arange(self.counts.shape[1])
+        fits = np.where(sets & lacks[:, np.newaxis], 0.0, self.counts / self.size)
+        gain, loss = _coefficients(leaves.width)
+        p, q = np.bitwise_count(sets)[np.newaxis], np.bitwise_count(lacks)[:, np.newaxis]
+        found = (fits * gain[p, q]) @ _bits(sets, leaves.width)
+        lost = (fits * loss[p, q]).sum(axis=1, keepdims=True)
+        found -= _bits(lacks, leaves.width) * lost
+        for output, weights in enumerate(leaves.weights.T):
+            weighted = (found * weights[:, np.newaxis]).ravel()
+            total[output] += np.bincount(leaves.players.ravel(), weighted, total.shape[1])
 
 
-def _values(share: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Of a leaf of weight 1 for each pattern of a row, shape (leaves, patterns, width)."""
-    every = 1 << width
-    found = share @ pattern_table(width).reshape(every, every * width)
-    return found.reshape(len(share), every, width)
+def _bits(sets: Sets, width: int) -> NDArray[np.float64]:
+    return (sets[:, np.newaxis] >> np.arange(width) & 1).astype(np.float64)
 
 
-def _add_up(found: NDArray[np.float64], leaves: Leaves, total: Values) -> None:
-    """Add (rows, leaves, width), weighed, to the features they are about."""
-    count, features, outputs = total.shape
-    cells = (np.arange(count)[:, np.newaxis, np.newaxis] * features + leaves.features).ravel()
-    for output in range(outputs):
-        weighted = found * leaves.weights[:, output, np.newaxis]
-        added = np.bincount(cells, weighted.ravel(), minlength=count * features)
-        total[:, :, output] += added.reshape(count, features)
+def _sums(share: NDArray[np.float64], width: int) -> NDArray[np.float64]:
+    """See `CountedLeaves.sums`; from the share of the background that lacks each set."""
+    every, leaves = 1 << width, len(share)
+    sizes = np.bitwise_count(np.arange(every)).astype(np.float64)[:, np.newaxis]
+    # A background row fits if it lacks none of what the row lacks: sums over the subsets of what
+    # the row has, whose number is the complement of that of what it lacks. Leaves come last, so
+    # that every step runs over whole rows of numbers.
+    turned = np.ascontiguousarray(share.T[::-1])
+    sums, (fits, part) = np.zeros((2, every, leaves)), np.empty((2, every, leaves))
+    for point, weight in zip(*_points(width), strict=True):
+        np.multiply(turned, point ** sizes[::-1], out=fits)
+        for place in range(width):
+            halves = fits.reshape(-1, 2, 1 << place, leaves)
+            halves[:, 0] += halves[:, 1]
+        own = (1 - point) ** sizes * weight
+        sums[0] += np.multiply(fits, own / point, out=part)
+        sums[1] += np.multiply(fits, own / (1 - point), out=part)
+    return sums
 
 
-def _batches(rows: Rows, cells: int) -> Iterator[Rows]:
-    step = max(1, _CELLS // max(cells, 1))
-    return (rows[start : start + step] for start in range(0, len(rows), step))
+@lru_cache(maxsize=32)
+def _coefficients(width: int) -> NDArray[np.float64]:
+    """Of p players that a row has alone and q that the background row has, shape (2, p, q)."""
+    found = np.zeros((2, width + 1, width + 1))
+    for p in range(width + 1):
+        for q in range(width + 1 - p):
+            if p:
+                found[0, p, q] = factorial(p - 1) * factorial(q) / factorial(p + q)
+            if q:
+                found[1, p, q] = factorial(p) * factorial(q - 1) / factorial(p + q)
+    return found
 
 
-@dataclass(frozen=True, eq=False)
-class WideLeaf:
-    """A leaf with a long path: only the patterns that occur are looked at.
-
-    Args:
-        leaf: one leaf.
-        patterns: of the background, each once.
-        share: of the background with each.
-    """
-
-    leaf: Leaves
-    patterns: NDArray[np.intp]
-    share: NDArray[np.float64]
-
-    @classmethod
-    def over(cls, leaf: Leaves, background: Rows) -> WideLeaf:
-        """Count the background rows by pattern."""
-        found, counts = np.unique(leaf.patterns(background)[:, 0], return_counts=True)
-        return cls(leaf, found, counts / len(background))
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        """What the leaf adds to the mean output over the background, shape (outputs,)."""
-        all_pass = self.patterns == (1 << self.leaf.width) - 1
-        found: NDArray[np.float64] = self.share[all_pass].sum() * self.leaf.weights[0]
-        return found
-
-    def add(self, rows: Rows, total: Values) -> None:
-        """Add the values of this leaf, shape (rows, features, outputs)."""
-        width, every = self.leaf.width, (1 << self.leaf.width) - 1
-        mine, place = np.unique(self.leaf.patterns(rows)[:, 0], return_inverse=True)
-        a, b = mine[:, np.newaxis], self.patterns[np.newaxis]
-        met = np.where((a | b) == every, self.share, 0.0)
-        gain, loss = _coefficients(width)
-        p, q = np.bitwise_count(a & ~b), np.bitwise_count(b & ~a)
-        p, q = np.where(met > 0, p, 0), np.where(met > 0, q, 0)
-        has, theirs = _bits(mine, width), _bits(self.patterns, width)
-        values = has * ((met * gain[p, q]) @ (1 - theirs))
-        values -= (1 - has) * ((met * loss[p, q]) @ theirs)
-        _add_up(values[place.reshape(-1)][:, np.newaxis], self.leaf, total)
-
-
-def _bits(patterns: NDArray[np.intp], width: int) -> NDArray[np.float64]:
-    return (patterns[:, np.newaxis] >> np.arange(width) & 1).astype(np.float64)
+def _batches(rows: int, leaves: int) -> Iterator[slice]:
+    step = max(1, _CELLS // max(leaves, 1))
+    return (slice(start, start + step) for start in range(0, rows, step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,57 +251,64 @@ class TreePatterns:
     Args:
         parts: its leaves.
         dtype: of the values that trees compare.
+        players: how many there are.
         base: the mean output over the background, shape (outputs,).
     """
 
-    parts: tuple[CountedLeaves | WideLeaf, ...]
+    parts: tuple[CountedLeaves, ...]
     dtype: Any
+    players: int
     base: NDArray[np.float64]
 
     @classmethod
-    def from_ensemble(cls, ensemble: Any, background: Rows) -> TreePatterns | None:
+    def from_ensemble(
+        cls, ensemble: Any, background: Rows, players: Players | None = None
+    ) -> TreePatterns | None:
         """From shap's reading of an ensemble; None if its trees are too large for this.
 
         Args:
             ensemble: `shap.TreeExplainer(model).model`.
             background: NaN where a value is missing.
+            players: who plays; each feature by itself if not given.
         """
-        groups = leaves_by_width(ensemble)
+        count = background.shape[1] if players is None else players.count
+        owners = np.arange(count) if players is None else players.owner
+        groups = grouped_leaves(ensemble, owners)
         if groups is None:
             return None
-        rows = as_compared(background, ensemble.input_dtype)
-        keep = sum(len(each) << each.width for each in groups if each.width <= WIDEST) <= _KEPT
-        parts: list[CountedLeaves | WideLeaf] = []
-        for group in groups:
-            if group.width > WIDEST:
-                parts += [WideLeaf.over(group.part(n, n + 1), rows) for n in range(len(group))]
-            else:
-                parts += [CountedLeaves.over(each, rows, keep=keep) for each in _in_parts(group)]
-        return cls(tuple(parts), ensemble.input_dtype, _base(ensemble, parts))
+        columns = as_columns(background, ensemble.input_dtype)
+        keep = sum(len(group) << group.width for group in groups) <= _KEPT
+        parts = [
+            CountedLeaves.over(each, columns, keep=keep)
+            for group in groups
+            for each in _in_parts(group)
+        ]
+        alone = ensemble.children_left[:, 0] < 0
+        base = ensemble.values[alone, 0].sum(axis=0) + ensemble.base_offset
+        base = np.atleast_1d(base + sum(part.mean for part in parts)).astype(np.float64)
+        return cls(tuple(parts), ensemble.input_dtype, count, base)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a call takes seconds for one row as for many."""
+        return any(part.kept is None for part in self.parts)
 
     def values(self, rows: Rows) -> Values:
-        """Shape (rows, features, outputs)."""
-        compared = as_compared(rows, self.dtype)
-        total = np.zeros((*rows.shape, len(self.base)))
+        """Shape (rows, players, outputs)."""
+        columns = as_columns(rows, self.dtype)
+        total = np.zeros((len(self.base), self.players, len(rows)))
         for part in self.parts:
-            part.add(compared, total)
-        return total
+            part.add(columns, total)
+        return np.ascontiguousarray(total.transpose(2, 1, 0))
 
 
-def _base(ensemble: Any, parts: Sequence[CountedLeaves | WideLeaf]) -> NDArray[np.float64]:
-    """Leaves that ask nothing, and of the others what the background gets from them."""
-    alone = ensemble.children_left[:, 0] < 0
-    total = ensemble.values[alone, 0].sum(axis=0) + ensemble.base_offset
-    return np.atleast_1d(total + sum(part.mean for part in parts)).astype(np.float64)
-
-
-def as_compared(rows: Rows, dtype: Any) -> Rows:
+def as_columns(rows: Rows, dtype: Any) -> NDArray[np.float64]:
     """In the precision in which the trees compare, which decides for values at a threshold."""
-    return rows.astype(dtype).astype(np.float64)
+    return np.ascontiguousarray(rows.astype(dtype).astype(np.float64).T)
 
 
 def _in_parts(leaves: Leaves) -> Iterator[Leaves]:
-    step = max(1, _CELLS // ((1 << leaves.width) * leaves.width))
+    step = max(1, _CELLS >> leaves.width)
     for start in range(0, len(leaves), step):
         yield leaves.part(start, start + step)
 
@@ -286,51 +316,93 @@ def _in_parts(leaves: Leaves) -> Iterator[Leaves]:
 # --- from trees to leaves -------------------------------------------------------------------------
 
 
-def leaves_by_width(ensemble: Any) -> list[Leaves] | None:
-    """Leaves by how many features their paths ask; None if there are too many.
+def grouped_leaves(ensemble: Any, owners: NDArray[np.intp]) -> list[Leaves] | None:
+    """Leaves that ask alike many features and players; None if there is too much to keep.
 
     Leaves of a path without features have no part in any value and are left out.
     """
-    if (ensemble.children_left < 0).sum() > 2 * MOST:
-        return None
-    groups: dict[int, list[tuple[Any, ...]]] = {}
+    found: dict[tuple[int, int], list[Leaves]] = {}
+    kept = 0
     for tree in range(len(ensemble.features)):
-        for path, weight in _paths(ensemble, tree):
-            if path and np.any(weight):
-                groups.setdefault(len(path), []).append((path, weight))
-    wide = sum(len(group) for width, group in groups.items() if width > WIDEST)
-    if wide > MOST_WIDE or max(groups, default=0) > _MOST_BITS:
-        return None
-    return [_stacked(group) for group in groups.values()]
+        for leaves in _tree_leaves(ensemble, tree, owners):
+            found.setdefault((leaves.features.shape[1], leaves.width), []).append(leaves)
+            kept += len(leaves) << leaves.width
+            if leaves.width > WIDEST or kept > MOST:
+                return None
+    return [_joined(group) for group in found.values()]
 
 
-def _paths(ensemble: Any, tree: int) -> Iterator[tuple[dict[int, tuple[float, float, bool]], Any]]:
-    """Of each leaf, by feature what passes, and the weight."""
-    left, right = ensemble.children_left[tree].tolist(), ensemble.children_right[tree].tolist()
-    default, features = ensemble.children_default[tree].tolist(), ensemble.features[tree].tolist()
-    thresholds = ensemble.thresholds[tree].tolist()
-    waiting: list[tuple[int, dict[int, tuple[float, float, bool]]]] = [(0, {})]
-    while waiting:
-        node, path = waiting.pop()
-        if left[node] < 0:
-            yield path, ensemble.values[tree, node]
-            continue
-        feature, threshold = features[node], thresholds[node]
-        above, upto, lets = path.get(feature, (-np.inf, np.inf, True))
-        goes_left = default[node] == left[node]
-        low = (above, min(upto, threshold), lets and goes_left)
-        high = (max(above, threshold), upto, lets and not goes_left)
-        waiting.append((left[node], {**path, feature: low}))
-        waiting.append((right[node], {**path, feature: high}))
+def _joined(group: Sequence[Leaves]) -> Leaves:
+    arrays = zip(*(vars(leaves).values() for leaves in group), strict=True)
+    return Leaves(*(np.concatenate(each) for each in arrays))
 
 
-def _stacked(group: list[tuple[Any, ...]]) -> Leaves:
-    asked = [list(path.values()) for path, _ in group]
-    bounds = np.array([[(low, high) for low, high, _ in each] for each in asked])
-    return Leaves(
-        features=np.array([list(path) for path, _ in group], dtype=np.intp),
-        above=bounds[:, :, 0],
-        upto=bounds[:, :, 1],
-        lets_missing=np.array([[lets for _, _, lets in each] for each in asked]),
-        weights=np.array([weight for _, weight in group], dtype=np.float64),
-    )
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """What the way to each node of a tree asks, by feature that the tree uses.
+
+    Args:
+        used: the features.
+        above, upto, lets, asked: shape (nodes, used).
+        ends: which nodes are leaves.
+    """
+
+    used: NDArray[np.intp]
+    above: NDArray[np.float64]
+    upto: NDArray[np.float64]
+    lets: NDArray[np.bool_]
+    asked: NDArray[np.bool_]
+    ends: NDArray[np.intp]
+
+
+def _nodes(ensemble: Any, tree: int) -> _Nodes:
+    """Each level of a tree in one step."""
+    left, right = ensemble.children_left[tree], ensemble.children_right[tree]
+    splits = left >= 0
+    used, place = np.unique(ensemble.features[tree][splits], return_inverse=True)
+    column = np.zeros(len(left), dtype=np.intp)
+    column[splits] = place.reshape(-1)
+    shape = (len(left), len(used))
+    above, upto = np.full(shape, -np.inf), np.full(shape, np.inf)
+    lets, asked = np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
+    level, ends = np.zeros(1, dtype=np.intp), list[NDArray[np.intp]]()
+    while len(level):
+        ends.append(level[~splits[level]])
+        nodes = level[splits[level]]
+        threshold = ensemble.thresholds[tree][nodes]
+        default = ensemble.children_default[tree][nodes]
+        for children, bounds, tighter in ((left, upto, np.minimum), (right, above, np.maximum)):
+            these, where = children[nodes], column[nodes]
+            for array in (above, upto, lets, asked):
+                array[these] = array[nodes]
+            bounds[these, where] = tighter(bounds[these, where], threshold)
+            lets[these, where] &= default == these
+            asked[these, where] = True
+        level = np.concatenate([left[nodes], right[nodes]])
+    return _Nodes(used.astype(np.intp), above, upto, lets, asked, np.concatenate(ends))
+
+
+def _tree_leaves(ensemble: Any, tree: int, owners: NDArray[np.intp]) -> Iterator[Leaves]:
+    """Of one tree, those that ask alike many features and players together."""
+    nodes, weights = _nodes(ensemble, tree), ensemble.values[tree].astype(np.float64)
+    questions = nodes.asked[nodes.ends].sum(axis=1) * weights[nodes.ends].any(axis=1)
+    for count in np.unique(questions[questions > 0]):
+        ends = nodes.ends[questions == count]
+        places = np.nonzero(nodes.asked[ends])[1].reshape(-1, count)
+        own = owners[nodes.used[places]]
+        order = own.argsort(axis=1, kind="stable")
+        places, own = np.take_along_axis(places, order, 1), np.take_along_axis(own, order, 1)
+        first = np.diff(own, axis=1, prepend=-1) != 0
+        slots = first.cumsum(axis=1) - 1
+        for width in np.unique(slots[:, -1] + 1):
+            alike = slots[:, -1] + 1 == width
+            rows, columns = ends[alike, np.newaxis], places[alike]
+            yield Leaves(
+                players=own[alike][first[alike]].reshape(-1, width),
+                slots=slots[alike].astype(np.int32),
+                features=nodes.used[columns],
+                above=nodes.above[rows, columns],
+                upto=nodes.upto[rows, columns],
+                lets_missing=nodes.lets[rows, columns],
+                weights=weights[ends[alike]],
+            )

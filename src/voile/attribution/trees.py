@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from voile.attribution.game import ExplainerSettings
 from voile.attribution.inputs import Columns
+from voile.attribution.players import Players
 from voile.attribution.tree_patterns import TreePatterns
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -80,11 +81,16 @@ class TreeShapley(ExplainerSettings):
 class TreeReader(Protocol):
     """Values of an ensemble of trees, on its own scale."""
 
-    base: NDArray[np.float64]
-    """What values are measured from, shape (outputs,)."""
+    @property
+    def base(self) -> NDArray[np.float64]:
+        """What values are measured from, shape (outputs,)."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a call takes seconds for one row as for many."""
 
     def values(self, rows: Rows) -> NDArray[np.float64]:
-        """Shape (rows, features, outputs); NaN in rows is a missing value."""
+        """Shape (rows, players, outputs); NaN in rows is a missing value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +98,7 @@ class ShapTrees:
     """By `shap.TreeExplainer`."""
 
     explainer: Any
+    is_large: ClassVar[bool] = False
 
     @property
     def base(self) -> NDArray[np.float64]:
@@ -104,7 +111,7 @@ class ShapTrees:
         return _three_axes(found, rows.shape[1])
 
 
-def read_trees(source: Any, background: Rows | None) -> TreeReader:
+def read_trees(source: Any, background: Rows | None, players: Players | None = None) -> TreeReader:
     """Trees as shap reads them; their values over a background are computed here.
 
     shap 0.51 compares background rows in another precision than scikit-learn, and sends missing
@@ -113,6 +120,7 @@ def read_trees(source: Any, background: Rows | None) -> TreeReader:
     Args:
         source: a model that shap knows.
         background: shape (m, d), NaN where a value is missing; None for the paths of training.
+        players: who plays, where some features play together.
 
     Raises:
         InvalidInput: shap cannot read it.
@@ -130,7 +138,10 @@ def read_trees(source: Any, background: Rows | None) -> TreeReader:
         ) from error
     if background is None:
         return ShapTrees(explainer)
-    return TreePatterns.from_ensemble(explainer.model, background) or ShapTrees(explainer)
+    found = TreePatterns.from_ensemble(explainer.model, background, players)
+    if found is None and players is not None:
+        raise InvalidInput("the trees are too large for columns that play together")
+    return found or ShapTrees(explainer)
 
 
 def _three_axes(values: Any, features: int) -> Any:

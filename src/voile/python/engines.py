@@ -116,11 +116,13 @@ class TreeEngine:
 
     Args:
         parts: what is explained.
-        reader: of the trees of the last step.
+        reader: of the trees of the last step; its players are the columns of the table.
+        base: the mean output over the background, shape (outputs,), if there is one.
     """
 
     parts: SplitPipeline
     reader: TreeReader
+    base: NDArray[np.float64] | None
 
     def work(self, rows: Rows) -> int:
         return len(rows)
@@ -130,10 +132,10 @@ class TreeEngine:
         for start in range(0, len(rows), _PART):
             parts.append(self.reader.values(inside[start : start + _PART]))
             tell(len(parts[-1]))
-        values, base = self.chosen(np.concatenate(parts), self.reader.base)
-        return Attribution(summed(values, self.parts), base)
+        values, base = self._chosen(np.concatenate(parts), self.reader.base)
+        return Attribution(values, base if self.base is None else self.base)
 
-    def chosen(
+    def _chosen(
         self, values: Values, base: NDArray[np.float64]
     ) -> tuple[Values, NDArray[np.float64]]:
         """Of the outputs that are asked for; one score of two classes is given for both."""

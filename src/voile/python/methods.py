@@ -10,12 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from voile.attribution import ExactShapley, KernelShapley, PermutationShapley
-from voile.attribution.trees import read_trees
+from voile.attribution.players import Players
+from voile.attribution.trees import TreeReader, read_trees
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.schema import Rows
 from voile.python.answers import Scale
-from voile.python.codec import as_measured
+from voile.python.codec import as_finite, as_measured
 from voile.python.engines import (
     Engine,
     GameEngine,
@@ -233,17 +234,33 @@ def _tree_engine(
     check_tree(parts)
     title = type(parts.final).__name__
     try:
-        reader = read_trees(parts.final, background)
+        reader = _read_trees(parts, background)
     except MissingDependency:
         raise NotOffered("trees are read by shap: pip install 'voile[explain]'") from None
     except InvalidInput as error:
         raise NotOffered(str(error)) from None
     for fitting in _scales(scale, parts):
-        engine = TreeEngine(fitting, reader)
+        engine = TreeEngine(fitting, reader, _mean_output(fitting, background))
         if _adds_up(engine, checked):
             return engine
     wanted = "" if scale is None else f" in {scale.value}"
     raise NotOffered(f"the trees of this {title} do not add up to what it predicts{wanted}")
+
+
+def _read_trees(parts: SplitPipeline, background: Rows | None) -> TreeReader:
+    """With the columns of the table as players."""
+    if parts.is_whole:
+        return read_trees(parts.final, background)
+    if background is None:
+        raise NotOffered("without a background, columns that a pipeline makes cannot be told apart")
+    columns = Players(parts.whole.codec.names, parts.owners)
+    return read_trees(parts.final, background, columns)
+
+
+def _mean_output(parts: SplitPipeline, background: Rows | None) -> Any:
+    if background is None:
+        return None
+    return parts.inner.predict(as_finite(background)).mean(axis=0)
 
 
 def choose_paths(model: ReadModel, example: Rows, scale: Scale | None) -> Choice:
@@ -273,16 +290,13 @@ def check_tree(parts: SplitPipeline) -> None:
     if not codec.is_numeric:
         words = [each.name for each in codec.columns if not hasattr(each, "dtype")]
         raise NotOffered(f"{title} takes columns that are not numbers ({', '.join(words[:3])})")
-    if not parts.is_one_to_one:
-        owner = int(np.flatnonzero(np.bincount(parts.owners) > 1)[0])
-        name = parts.whole.codec.names[owner]
-        raise NotOffered(f"its trees do not read {name!r} itself, but several columns made of it")
     if parts.is_whole and hasattr(parts.whole.source.model, "steps"):
         raise NotOffered("its trees do not read the columns, but mixtures of them")
 
 
 def _adds_up(engine: TreeEngine, rows: Rows) -> bool:
     try:
+        rows = rows[:2] if engine.reader.is_large else rows
         found = engine.explain(rows, silent)
     except Exception:  # whatever shap cannot read in them
         return False

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
+from voile.core.optional import optional
 from voile.models.inspection import graphs
 
 _DTYPES: Final[Mapping[str, Any]] = {
@@ -115,11 +116,26 @@ def _answer(answers: Any) -> Any:
     )
 
 
+def extracted_labels(content: bytes) -> tuple[Any, ...]:
+    """The only list of labels from which a graph picks; none if there is no such list."""
+    onnx = optional("onnx", extra="explain")
+    graph = onnx.load_from_string(content).graph
+    constants = {each.name: each for each in graph.initializer}
+    found = [
+        onnx.numpy_helper.to_array(constants[node.input[0]]).ravel()
+        for node in graph.node
+        if node.op_type == "ArrayFeatureExtractor" and node.input[0] in constants
+    ]
+    if len(found) != 1 or len(found[0]) < 2:
+        return ()
+    return tuple(each.decode() if isinstance(each, bytes) else each for each in found[0].tolist())
+
+
 def _labels(session: Any, content: bytes | None, answer: Any) -> tuple[str, ...] | None:
     """Of a classifier; None for any other model."""
     if content is None:
         content = getattr(session, "_model_bytes", None)
-    known = None if content is None else graphs.class_labels(content)
+    known = None if content is None else graphs.class_labels(content) or extracted_labels(content)
     if known:
         return tuple(map(str, known))
     width = answer.shape[1] if len(answer.shape or ()) == 2 else None

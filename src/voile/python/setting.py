@@ -20,17 +20,30 @@ from voile.core.schema import Rows
 from voile.datasets.frames import ColumnArrays, row_count, take_rows
 from voile.python.answers import Scale, final_of, refitted, source_of
 from voile.python.codec import CellColumn, NumberColumn
-from voile.python.engines import BATCH_ROWS, Attribution, Engine, GameEngine, LearnedEngine, silent
+from voile.python.engines import (
+    BATCH_ROWS,
+    Attribution,
+    Engine,
+    GameEngine,
+    LearnedEngine,
+    TreeEngine,
+    silent,
+)
 from voile.python.learning import train
 from voile.python.methods import Choice, Method, Question, choose, choose_paths, is_tree
 from voile.python.models import Chosen, ReadModel, read_model
 from voile.python.pipelines import SplitPipeline
-from voile.python.progress import Progress, say, seconds_per_row, shown
+from voile.python.progress import Progress, say, seconds_to_ask, shown
 
 if TYPE_CHECKING:
     from voile.python.view import ExplanationView
 
 BACKGROUND_ROWS: Final = 1_000
+_FEW_EVALUATIONS: Final = 2_000
+"""Of which no model takes two seconds."""
+_TIMED_SHARE: Final = 20
+_SECONDS_BESIDES: Final = 1e-6
+"""Of mixing rows, for each evaluation."""
 _FEW_TIMED: Final = 2
 _MANY_TIMED: Final = 32
 
@@ -240,10 +253,19 @@ def expected_seconds(choice: Choice, rows: Rows) -> float:
     engine = choice.engine
     if isinstance(engine, GameEngine):
         evaluations = engine.work(rows)
-        tiled = np.resize(engine.background, (BATCH_ROWS, engine.background.shape[1]))
+        if evaluations < _FEW_EVALUATIONS:
+            return 0.0
+        most = min(BATCH_ROWS, evaluations // _TIMED_SHARE)
+        tiled = np.resize(engine.background, (most, engine.background.shape[1]))
         predict = engine.parts.inner.predict
-        return evaluations * (1e-6 + seconds_per_row(lambda n: predict(tiled[:n]), BATCH_ROWS))
-    if choice.method is not Method.TREE or len(rows) <= 2 * _MANY_TIMED:
+        own = evaluations * _SECONDS_BESIDES
+        return own + seconds_to_ask(lambda count: predict(tiled[:count]), evaluations, most)
+    if not isinstance(engine, TreeEngine):
+        return 0.0
+    if engine.reader.is_large:
+        one = _timed(engine, rows[:1])
+        return (2 + len(rows) / 70) * one
+    if len(rows) <= 2 * _MANY_TIMED:
         return 0.0
     few, many = (_timed(engine, rows[:count]) for count in (_FEW_TIMED, _MANY_TIMED))
     return few + (many - few) / (_MANY_TIMED - _FEW_TIMED) * len(rows)
