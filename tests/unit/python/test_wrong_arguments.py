@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -33,10 +34,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def only_voiles(ask: Callable[[Any], object]) -> None:
     for junk in JUNK:
-        try:
+        with suppress(VoileError):
             ask(junk)
-        except VoileError as error:
-            assert str(error)
 
 
 SCHEMAS: dict[str, Callable[[Any], object]] = {
