@@ -106,6 +106,7 @@ def test_these_names_were_others_before() -> None:
         ("fresh", "redraw"),
         ("to", "audience"),
         ("by_what", "group_by"),
+        ("target", "label"),
     }
 
 
