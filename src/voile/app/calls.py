@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from voile.app.commands import (
     assess,
     audit,
+    backup,
     budget,
     explain,
     federate,
     recommend,
+    serve,
     train,
     workspace,
 )
@@ -79,6 +81,12 @@ HANDLERS: Final[dict[type[Command], str]] = {
     federate.ShowNodeStatus: "voile.app.federate.join:show_status",
     federate.MakeNodeKeys: "voile.app.federate.join:make_keys",
     federate.WriteReport: "voile.app.report.handler:write",
+    backup.Backup: "voile.app.backups:back_up",
+    backup.Restore: "voile.app.backups:restore",
+    serve.Serve: "voile.app.serving.handler:serve",
+    serve.AddKey: "voile.app.keys:add",
+    serve.ListKeys: "voile.app.keys:list_all",
+    serve.RevokeKey: "voile.app.keys:revoke",
     federate.StartTestbed: "voile.app.testbed:start",
     federate.StopTestbed: "voile.app.testbed:stop",
 }

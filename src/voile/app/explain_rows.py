@@ -209,9 +209,9 @@ class ExplanationJob:
     def _check_paid(self, service: ReleaseService) -> None:
         """A trained model's word is compared with the ledger that paid, unless somebody else says
         where it comes from."""
-        from voile.app.trained_model import TrainedModel, check_paid
+        from voile.app.trained_folder import TrainedFolder, check_paid
 
-        if isinstance(self.artefact, TrainedModel) and self.spec.model_origin is None:
+        if isinstance(self.artefact, TrainedFolder) and self.spec.model_origin is None:
             check_paid(service.vault, self.artefact)
 
     def preview(

@@ -426,10 +426,15 @@ def _made_or_opened(
 
 
 @contextmanager
-def open_vault_at(place: Place, signing: SigningSchedule | None = BY_SCHEDULE) -> Iterator[Vault]:
+def open_vault_at(
+    place: Place,
+    signing: SigningSchedule | None = BY_SCHEDULE,
+    *,
+    extra_parts: tuple[Part, ...] = (),
+) -> Iterator[Vault]:
     """Open what is there; see `open_vault`."""
     with (
-        open_existing(place.database, PARTS) as storage,
+        open_existing(place.database, (*PARTS, *extra_parts)) as storage,
         signed_by(_opened(storage, place.absolute()), signing) as vault,
     ):
         yield vault

@@ -129,7 +129,7 @@ class PrivateBackgroundShapley(ModelRelease):
         seed: which coalitions; public.
         speed: batch size, short cuts (`CONSTANT_WORK`), progress; changes no value.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Feature, Numbers
     >>> from voile.models import Box, wrap
     >>> from voile.release import PUBLIC

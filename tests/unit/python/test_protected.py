@@ -410,7 +410,9 @@ def test_frames_keep_their_index() -> None:
 
 
 def test_the_price_list_of_the_page() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "python-budget.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "python" / "private.md").read_text(
+        encoding="utf-8"
+    )
     with pytest.raises(UnstatedPrice) as raised:
         explainer(people(1_000))(NEW)
     assert str(raised.value) in page

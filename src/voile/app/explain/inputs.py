@@ -302,7 +302,8 @@ def find_artefact(model: str | InMemory) -> ModelFolder | None:
             )
         return None
     from voile.app.artefact import is_artefact, load_artefact
-    from voile.app.trained_model import FOLDER, load_trained_model
+    from voile.app.trained_folder import FOLDER
+    from voile.app.trained_model import load_trained_model
 
     if FOLDER.is_at(Path(model)):
         return load_trained_model(Path(model))
@@ -329,7 +330,7 @@ def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
         return origin_from(spec.model_origin)
     if spec.model_origin is None:
         return artefact.origin
-    from voile.app.trained_model import FOLDER
+    from voile.app.trained_folder import FOLDER
 
     if not FOLDER.is_at(artefact.folder):  # an artefact brings the signed logs of its parties
         raise InvalidInput("leave out --model-origin: an artefact records what it was made from")

@@ -162,7 +162,7 @@ def _shown(value: object) -> str:
 
 
 @digest_name("voile.core.schema.schema.Schema")
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Schema:
     """The public description of a table: names, kinds, bounds or categories, defaults, groups.
 
@@ -229,6 +229,14 @@ class Schema:
         object.__setattr__(self, "features", tuple(parts.features))
         object.__setattr__(self, "label", parts.label)
         self.__post_init__()
+
+    def __repr__(self) -> str:
+        """A line for each column, with what it may hold."""
+        label = () if self.label is None else (self.label,)
+        width = max(len(each.name) for each in (*self.features, *label))
+        lines = [_line(each, width) for each in self.features]
+        lines += [f"{_line(each, width)}  (label)" for each in label]
+        return "\n  ".join([f"Schema {self.name!r}", *lines])
 
     def __post_init__(self) -> None:
         check_text(self.name, "name")
@@ -505,6 +513,11 @@ class _Limits:
     def _lost(self, given: NDArray[np.float64], inside: NDArray[np.float64]) -> NDArray[np.bool_]:
         lost: NDArray[np.bool_] = np.isnan(inside) | (self.listed & (inside != given))
         return lost
+
+
+def _line(column: Feature | Label, width: int) -> str:
+    unit = f" {column.unit}" if column.unit else ""
+    return f"{column.name:<{width}}  {column.domain}{unit}"
 
 
 def _check_distinct(features: tuple[Feature, ...]) -> None:
