@@ -144,9 +144,9 @@ def read_trees(source: Any, background: Rows | None, players: Players | None = N
     return found or ShapTrees(explainer)
 
 
-def _three_axes(values: Any, features: int) -> Any:
+def _three_axes(values: Any, features: int) -> NDArray[np.float64]:
     """shap leaves the output axis out where there is one output."""
-    array = np.asarray(values, dtype=np.float64)
+    array: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
     if array.ndim == 2 and array.shape[1] == features:
         return array[:, :, np.newaxis]
     return array

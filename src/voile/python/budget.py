@@ -22,6 +22,7 @@ from voile.app.workspace.file import KeyFiles, place_of
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.rendering import render_html
+from voile.python.file_names import file_named
 from voile.python.saying import say
 from voile.records.checkpoints import relative_path
 from voile.records.ledger import Account, BudgetReport, budget_report
@@ -69,6 +70,12 @@ class Budget:
         relation: Relation | str | None = None,
         origin: str | None = None,
     ) -> None:
+        _check_texts(name=name, dataset=dataset, unit=unit, relation=relation, origin=origin)
+        if not isinstance(database, str | Path):
+            raise InvalidInput(
+                "Budget: database: expected a file or an address, found a "
+                f"{type(database).__name__}"
+            )
         self._given: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,
@@ -234,6 +241,12 @@ def _reopened(name: str, given: dict[str, Any]) -> Budget:
     return Budget(name, **given)
 
 
+def _check_texts(**given: object) -> None:
+    for field, text in given.items():
+        if not isinstance(text, str) and (text is not None or field == "name"):
+            raise InvalidInput(f"Budget: {field}: expected a text, found a {type(text).__name__}")
+
+
 def _command(name: str, given: dict[str, Any]) -> OpenBudget | None:
     """What is stated; None if the figures are not."""
     if given["epsilon"] is None and given["delta"] is None:
@@ -253,7 +266,11 @@ def _place(database: str) -> Place | None:
     """Where it lies; None for what is kept nowhere."""
     if database == IN_MEMORY:
         return None
-    return place_of(database, KeyFiles(), Path.cwd())
+    place = place_of(database, KeyFiles(), Path.cwd())
+    file = file_of(place.database)
+    if file is not None:
+        file_named(file, "Budget: database")
+    return place
 
 
 def _is_there(place: Place | None) -> bool:

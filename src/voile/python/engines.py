@@ -65,7 +65,9 @@ class Attribution:
 class Engine(Protocol):
     """Computes contributions of rows that are written as numbers."""
 
-    parts: SplitPipeline
+    @property
+    def parts(self) -> SplitPipeline:
+        """What is explained."""
 
     def work(self, rows: Rows) -> int:
         """How much there is to do: evaluations of the model, or rows."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from voile.core.errors import InvalidInput
 from voile.python.models import Chosen
-from voile.python.progress import Progress, check_progress
-from voile.python.setting import BACKGROUND_ROWS, Options, setting_for
+from voile.python.setting import OTHER_OPTIONS, Options, setting_for
 
 if TYPE_CHECKING:
     from voile.python.view import ExplanationView
@@ -66,27 +64,13 @@ class Explainer:
         *,
         method: str | None = None,
         output: Chosen = None,
-        output_names: Sequence[str] | None = None,
-        scale: str | None = None,
-        background_rows: int | None = BACKGROUND_ROWS,
-        evaluations: int = 20_000,
-        seed: int = 0,
-        progress: Progress = None,
         protect: None = None,
-        **protected: Any,
+        **more: Any,
     ) -> None:
         del protect
-        _refuse_unprotected(protected)
-        options = Options(
-            method=method,
-            output=output,
-            output_names=None if output_names is None else tuple(output_names),
-            scale=scale,
-            background_rows=background_rows,
-            evaluations=evaluations,
-            seed=seed,
-            progress=check_progress(progress),
-        )
+        known = {name: more.pop(name) for name in OTHER_OPTIONS if name in more}
+        _refuse_unprotected(more)
+        options = Options(method=method, output=output, **known)
         self._setting = setting_for(model, background, options)
 
     @property

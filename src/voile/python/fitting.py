@@ -359,7 +359,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         made = ModelCopy.from_folder(Path(folder))
         trained, names = made.trained, made.trained.schema.feature_names
         promise = trained.guarantee
-        terms = {"epsilon": promise.epsilon, "delta": promise.delta, "model": trained.kind}
+        terms: dict[str, Any] = {"epsilon": promise.epsilon, "delta": promise.delta}
+        terms["model"] = trained.kind
         found = cls(trained.schema, **terms)
         _, classes = found._declared(trained.schema, NAME)
         found._note(FittedModel(made, names, None), classes, names)

@@ -50,10 +50,12 @@ def train(parts: SplitPipeline, rows: Rows, seed: int, progress: Progress) -> Le
     )
     source = Seeded(seed)
     with shown("learning to explain", _STEPS, _SECONDS, progress) as tell:
+        common: dict[str, Any] = {"source": source, "progress": _steps(tell)}
         surrogate = train_surrogate(
-            model, rows[chosen], source=source, groups=groups, progress=_steps(tell)
+            model, rows[chosen], groups=groups, plan=SURROGATE_PLAN, **common
         )
-        explainer = train_explainer(surrogate, rows[chosen], source=source, progress=_steps(tell))
+        common["progress"] = _steps(tell)
+        explainer = train_explainer(surrogate, rows[chosen], plan=EXPLAINER_PLAN, **common)
     return LearnedEngine(parts, explainer)
 
 

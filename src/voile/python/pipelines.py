@@ -233,9 +233,9 @@ def _of_step(step: Any, given: Owners) -> Owners | None:
     if home != "sklearn":
         return None
     if name == "OneHotEncoder":
-        return given.repeat(step._n_features_outs)
+        return np.repeat(given, np.asarray(step._n_features_outs))
     if hasattr(step, "get_support"):
-        return given[step.get_support()]
+        return np.compress(step.get_support(), given)
     return given if name in _ONE_TO_ONE and _keeps_width(step, len(given)) else None
 
 

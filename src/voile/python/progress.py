@@ -96,22 +96,27 @@ def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
         bar.update(task, completed=total)
 
 
-def seconds_per_row(ask: Callable[[int], None], most: int) -> float:
-    """How long a model takes for a row, in as large a batch as a twentieth of a second allows.
+def seconds_to_ask(ask: Callable[[int], object], rows: int, batch: int) -> float:
+    """How long a model takes for so many rows, about: one row and some more are timed.
 
     Args:
         ask: asks it for so many rows.
-        most: rows in a batch.
+        rows: how many there are in all.
+        batch: how many it gets at once, at most.
     """
     ask(1)  # the first call loads and compiles
-    count = 1
-    while True:
-        start = time.perf_counter()
-        ask(count)
-        taken = time.perf_counter() - start
-        if taken > 0.05 or count >= most:
-            return taken / count
-        count = min(most, count * (32 if taken < 0.005 else 4))
+    call = _timed(ask, 1)
+    count, taken = 1, call
+    while taken < 2 * call + 0.02 and count < batch:
+        count = min(8 * count, batch)
+        taken = _timed(ask, count)
+    return rows / batch * call + rows * max(taken - call, 0.0) / count
+
+
+def _timed(ask: Callable[[int], object], count: int) -> float:
+    start = time.perf_counter()
+    ask(count)
+    return time.perf_counter() - start
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from voile.core.schema.cells import RawColumn
 from voile.datasets.frames import columns_of, is_frame
 from voile.models import WrappedModel
 from voile.python.budget import Budget
+from voile.python.file_names import file_named
 from voile.python.prices import OFFERED, CallPrice, PriceList, UnstatedPrice
 from voile.python.progress import check_progress
 from voile.python.protected_model import model_over_schema
@@ -270,8 +271,10 @@ class ProtectedExplainer:
         return InMemory(wrapped, type(model).__name__)
 
     def _background(self, background: Any, most: Any) -> Any:
-        if background is None or isinstance(background, str | PathLike):
-            return None if background is None else str(background)
+        if background is None:
+            return None
+        if isinstance(background, str | PathLike):
+            return str(file_named(background, "background"))
         what = "the background"
         if self.protect is not RowPart.BACKGROUND:
             return InMemory(self._public(background), what)
@@ -283,7 +286,7 @@ class ProtectedExplainer:
         if rows is self._given and rows is not None:
             raise Refused(same_rows(self.protect))
         if isinstance(rows, str | PathLike):
-            return str(rows)
+            return str(file_named(rows, "rows"))
         if not self.protect.is_explained:
             return self._public(rows)
         more = [each for each in (self._terms.get("id_column"),) if each is not None]

@@ -42,7 +42,7 @@ def _columns(
 ) -> dict[str, RawColumn]:
     if isinstance(given, list | tuple) or not is_frame(given):
         return _of_array(given, names, what)
-    if isinstance(given, Mapping) and all(map(_is_one_cell, given.values())):
+    if isinstance(given, Mapping) and given and all(map(_is_one_cell, given.values())):
         return _columns({name: [cell] for name, cell in given.items()}, names, what, more)
     there = _names(given, what)
     wanted = list(there if names is None else names)

@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from voile.attribution import Speed, is_exact
-from voile.core.schema import Rows, Schema
+from voile.core.schema import Schema
 from voile.models import WrappedModel, row_wise
-from voile.python.progress import LONG, Progress, in_words, say, seconds_per_row, shown
+from voile.python.progress import LONG, Progress, in_words, say, seconds_to_ask, shown
 from voile.python.protected_model import probe_rows
 
 _SAMPLED: Final = 2 * 40
@@ -43,7 +43,7 @@ class Work:
     background: int | None
     one_by_one: bool
     progress: Progress
-    _seconds: list[float] = field(default_factory=list, repr=False)
+    _seconds: dict[int, float] = field(default_factory=dict, repr=False)
     _told: Callable[[int], None] | None = field(default=None, repr=False)
     _done: int = 0
 
@@ -84,20 +84,17 @@ class Work:
         asked = rows * (self.background or rows) * self._coalitions
         if asked < _NOTHING:
             return 0.0
-        return asked * self._per_evaluation()
+        if asked not in self._seconds:
+            self._seconds[asked] = self._timed(asked)
+        return self._seconds[asked]
 
     @property
     def _coalitions(self) -> int:
         players = len(self.schema.feature_names)
         return int(2**players) if is_exact(players) else _SAMPLED * players
 
-    def _per_evaluation(self) -> float:
-        if not self._seconds:
-            rows = probe_rows(self.schema)
-            batch = _BATCH if row_wise(self.model) else min(self._coalitions, _BATCH)
-            enough = np.tile(rows, (-(-batch // len(rows)), 1))
-            self._seconds.append(seconds_per_row(lambda count: self._ask(enough[:count]), batch))
-        return self._seconds[0]
-
-    def _ask(self, rows: Rows) -> None:
-        self.model.predict(rows)
+    def _timed(self, asked: int) -> float:
+        batch = _BATCH if row_wise(self.model) else min(self._coalitions, _BATCH)
+        probes = probe_rows(self.schema)
+        enough = np.tile(probes, (-(-batch // len(probes)), 1))
+        return seconds_to_ask(lambda count: self.model.predict(enough[:count]), asked, batch)

@@ -10,6 +10,7 @@ from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.explain.files import folder_of_receipts, write_receipts
 from voile.app.output_check import check_outputs, files_of
 from voile.core.errors import InvalidInput
+from voile.python.file_names import file_named
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +30,7 @@ class ReleaseReceipt:
 
         Of several records that were explained one by one, a folder with a receipt for each.
         """
-        file = Path(path)
+        file = file_named(path, "receipt")
         check_outputs([file], files_of(self.service.vault.place), [folder_of_receipts(file)])
         write_receipts(self.service, self.released, file)
         return file if len(self.released.entries) == 1 else folder_of_receipts(file)

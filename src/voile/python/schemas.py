@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from voile.app.schemas import Proposal, propose
+from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
+from voile.core.schema.domains import check_text
 from voile.datasets.frames import columns_of
 from voile.python.saying import say
 
@@ -16,6 +18,9 @@ _NOTHING: Final = frozenset({"", "nan", "none", "nat", "<na>"})
 
 def draft_schema(frame: Any, *, label: str | None, name: str) -> Schema:
     """What would describe these public rows, with room around them; says what was left out."""
+    check_text(name, "name")
+    if not isinstance(label, str | None):
+        raise InvalidInput(f"label: expected the name of a column, found a {type(label).__name__}")
     columns = columns_of(frame)
     found = propose(name, columns, label)
     say("\n".join(_remarks(found, len(next(iter(columns.values()))))))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +34,7 @@ from voile.python.learning import train
 from voile.python.methods import Choice, Method, Question, choose, choose_paths, is_tree
 from voile.python.models import Chosen, ReadModel, read_model
 from voile.python.pipelines import SplitPipeline
-from voile.python.progress import Progress, say, seconds_per_row, shown
+from voile.python.progress import Progress, check_progress, say, seconds_to_ask, shown
 
 if TYPE_CHECKING:
     from voile.python.view import ExplanationView
@@ -42,6 +43,8 @@ BACKGROUND_ROWS: Final = 1_000
 _FEW_EVALUATIONS: Final = 2_000
 """Of which no model takes two seconds."""
 _TIMED_SHARE: Final = 20
+_SECONDS_BESIDES: Final = 1e-6
+"""Of mixing rows, for each evaluation."""
 _FEW_TIMED: Final = 2
 _MANY_TIMED: Final = 32
 
@@ -52,7 +55,7 @@ class Options:
 
     method: str | None = None
     output: Chosen = None
-    output_names: tuple[str, ...] | None = None
+    output_names: Sequence[str] | None = None
     scale: str | None = None
     background_rows: int | None = BACKGROUND_ROWS
     evaluations: int = 20_000
@@ -63,10 +66,16 @@ class Options:
         if self.background_rows is not None:
             _check_count("background_rows", self.background_rows)
         _check_count("evaluations", self.evaluations)
+        check_progress(self.progress)
 
     @cached_property
     def wanted_scale(self) -> Scale | None:
         return None if self.scale is None else member(Scale, self.scale, "scale")
+
+
+OTHER_OPTIONS: Final = tuple(
+    each.name for each in fields(Options) if each.name not in ("method", "output")
+)
 
 
 def _check_count(field: str, value: Any) -> None:
@@ -256,7 +265,8 @@ def expected_seconds(choice: Choice, rows: Rows) -> float:
         most = min(BATCH_ROWS, evaluations // _TIMED_SHARE)
         tiled = np.resize(engine.background, (most, engine.background.shape[1]))
         predict = engine.parts.inner.predict
-        return evaluations * (1e-6 + seconds_per_row(lambda count: predict(tiled[:count]), most))
+        own = evaluations * _SECONDS_BESIDES
+        return own + seconds_to_ask(lambda count: predict(tiled[:count]), evaluations, most)
     if not isinstance(engine, TreeEngine):
         return 0.0
     if engine.reader.is_large:

@@ -20,7 +20,9 @@ Codes: TypeAlias = NDArray[np.intp]
 class TableKind(Protocol):
     """How tables of one library are built, with the types that the example has."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """For people."""
 
     def is_number(self, column: str, cells: NDArray[Any]) -> bool:
         """Whether the example holds plain numbers here, which need no list of distinct cells."""

@@ -14,6 +14,7 @@ from voile.app.calls import handle
 from voile.app.commands.audit import VerifyProof
 from voile.core.errors import InvalidInput, VerificationFailed
 from voile.core.rendering import render_html
+from voile.python.file_names import file_named
 from voile.python.view import ExplanationView
 from voile.python.words import in_python_words
 from voile.records.audit_log import CheckOutcome, Report
@@ -88,9 +89,9 @@ def verify(
     >>> bool(verify(why, receipt, policy=budget.policy))
     True
     """
-    stated = {"proof": Path(receipt), "policy": Path(policy), **more}
+    stated = {"proof": file_named(receipt, "receipt"), "policy": file_named(policy, "policy")}
     with in_python_words(), _saved(explanation) as answer:
-        report: Report = handle(VerifyProof.read({**stated, "answer": answer}, "verify"))
+        report: Report = handle(VerifyProof.read({**stated, **more, "answer": answer}, "verify"))
     _check(report)
     return Verification(report, answer.name)
 
@@ -112,7 +113,7 @@ def _check(report: Report) -> None:
 def _saved(explanation: Any) -> Iterator[Path]:
     """The file, or one that is made for the moment."""
     if isinstance(explanation, str | PathLike):
-        yield Path(explanation)
+        yield file_named(explanation, "explanation")
         return
     if not hasattr(explanation, "save"):
         raise InvalidInput(

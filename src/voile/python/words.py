@@ -11,7 +11,12 @@ from voile.core.errors import VoileError
 
 _OPTION: Final = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?:FILE|LABEL|DIR|TEXT)\b)?")
 _ELSEWHERE: Final = re.compile(r" \(under \[releases[^)]*\)")
-_OTHERWISE: Final = {"background-origin public": 'background_origin="public"'}
+_OTHERWISE: Final = {
+    "--background-origin public": 'background_origin="public"',
+    " (voile.models.wrapped)": (
+        ". If you know that it treats them one by one: treats_rows_independently=True"
+    ),
+}
 
 
 @contextmanager
@@ -32,7 +37,7 @@ def in_python(text: str) -> str:
     >>> in_python("leave out --model-origin: an artefact records it")
     'leave out model_origin=: an artefact records it'
     """
-    for option, argument in _OTHERWISE.items():
-        text = text.replace(f"--{option}", argument)
+    for words, ours in _OTHERWISE.items():
+        text = text.replace(words, ours)
     text = _ELSEWHERE.sub("", text)
     return _OPTION.sub(lambda found: found[1].replace("-", "_") + "=", text)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -85,11 +85,10 @@ def run(names: dict[str, Any], *snippets: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("names", "schema"),
-    [(adults, DECLARED), (adults, DRAFTED), (irises, DRAFTED)],
+    ("names", "schema", "budget"),
+    [(adults, DECLARED, BUDGET), (adults, DRAFTED, IN_MEMORY), (irises, DRAFTED, BUDGET)],
     ids=["declared", "drafted", "iris"],
 )
-@pytest.mark.parametrize("budget", [BUDGET, IN_MEMORY], ids=["kept", "in memory"])
 def test_snippets_2_to_5(names: Any, schema: str, budget: str, capsys: Any) -> None:
     found = run(names(), schema, budget, EXPLAIN, IMPORTANCE)
     said = capsys.readouterr()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import pytest
 
 from tests.unit.python.views import NAMES, PROMISE, core, displayed, plain, shap, with_words

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import pytest
 
 from tests.unit.python.views import NAMES, PROMISE, core, plain, with_words

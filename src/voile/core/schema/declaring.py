@@ -44,6 +44,10 @@ def declared_parts(
         label: the name of one of the columns, `{name: what it may hold}`, or a `Label`.
         cuts: public cut points of numbers, by column.
     """
+    if not isinstance(cuts, Mapping | None):
+        raise SchemaError(
+            f'expected cut points by column, {{"age": [40, 65]}}, found {shown(cuts)}', field="cuts"
+        )
     inputs, declared = _without_label(dict(columns), label)
     problems: list[SchemaError] = []
     with noted(problems):
@@ -98,9 +102,11 @@ def _without_label(
 
 
 def _label(name: str, values: Any) -> Label:
+    _check_name(name, "label")
     if isinstance(values, Label):
         return _named(name, values, "label")
     if isinstance(values, Mapping):
+        _check_keys(values, "label")
         return parse_label({**values, "name": name})
     with _inside("label"):
         domain = _domain(values)
@@ -110,12 +116,27 @@ def _label(name: str, values: Any) -> Label:
 
 
 def _feature(name: str, values: Any, cuts: Any) -> Feature:
+    _check_name(name, "features")
     if isinstance(values, Feature):
         return _named(name, values, "features")
     if isinstance(values, Mapping):
+        _check_keys(values, dotted("features", name))
         return parse_feature(name, _with_kind(name, values, cuts))
     with _inside("features", name):
-        return Feature(name, _domain(values), cuts=None if cuts is None else tuple(_plain(cuts)))
+        return Feature(name, _domain(values), cuts=None if cuts is None else _plain(cuts))
+
+
+def _check_name(name: object, place: str) -> None:
+    if not isinstance(name, str):
+        raise SchemaError(f"the name of a column is a text, found {shown(name)}", field=place)
+
+
+def _check_keys(stated: Mapping[Any, Any], place: str) -> None:
+    for key in stated:
+        if not isinstance(key, str):
+            raise SchemaError(
+                f"unknown key {shown(key)}; expected texts such as 'bounds'", field=place
+            )
 
 
 def _named(name: str, declared: _Declared, place: str) -> _Declared:
