@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import pandas  # type: ignore[import-untyped]
+import pandas
 import pytest
 from docs import tasks
 
