@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from voile.app.budget.status import BudgetStatus
 from voile.app.budgets import open_or_compare, opening_of
@@ -27,9 +27,7 @@ from voile.python.saying import say
 from voile.records.checkpoints import relative_path
 from voile.records.ledger import Account, BudgetReport, budget_report
 from voile.records.storage.opening import file_of
-from voile.records.vault import Place
-
-DATABASE: Final = "voile.db"
+from voile.records.vault import PYTHON_DATABASE, Place
 
 
 class Budget:
@@ -64,7 +62,7 @@ class Budget:
         *,
         epsilon: float | None = None,
         delta: float | None = None,
-        database: str | Path = DATABASE,
+        database: str | Path = PYTHON_DATABASE,
         dataset: str | None = None,
         unit: ProtectedUnit | str = ProtectedUnit.ROW,
         relation: Relation | str | None = None,

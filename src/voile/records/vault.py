@@ -193,6 +193,8 @@ class ScheduledSigning:
 PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
 """Open the storage with these: ledger and log in one database commit together."""
 DATABASE: Final = "log.db"
+PYTHON_DATABASE: Final = "voile.db"
+"""What `voile.Budget` makes; the commands find it where there is no other."""
 LOG_KEY: Final = "audit.key"
 REPLAY_KEY: Final = "replay.key"
 POLICY: Final = "audit-policy.toml"
@@ -213,7 +215,9 @@ class Place:
     @classmethod
     def within(cls, folder: Path) -> Self:
         """All in one folder, under the usual names."""
-        return cls(str(folder / DATABASE), folder / LOG_KEY, folder / POLICY, folder / REPLAY_KEY)
+        usual, other = folder / DATABASE, folder / PYTHON_DATABASE
+        database = other if other.exists() and not usual.exists() else usual
+        return cls(str(database), folder / LOG_KEY, folder / POLICY, folder / REPLAY_KEY)
 
     def absolute(self) -> Self:
         """The same, wherever the process goes while it is open: keys and copies are read and

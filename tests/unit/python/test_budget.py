@@ -20,6 +20,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput, Refused, StorageFaul
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.privacy.events import Gaussian
 from voile.records.ledger import PublicInput, Question
+from voile.records.vault import usual_place
 
 TERMS: dict[str, Any] = {"epsilon": 3, "delta": 1e-6}
 
@@ -328,3 +329,15 @@ def test_a_server_by_url(
     assert pickle.loads(pickle.dumps(again)).spent == again.spent
     with pytest.raises(InvalidInput, match="not 5 and"):
         Budget("clinic 2026", epsilon=5, delta=1e-6, database=postgres_url)
+
+
+def test_commands_find_the_database_of_a_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the folder of a notebook; a `log.db` that is there comes first."""
+    monkeypatch.chdir(tmp_path)
+    assert usual_place().database == "log.db"
+    Budget("clinic", epsilon=1, delta=1e-6).close()
+    assert usual_place().database == "voile.db"
+    (tmp_path / "log.db").touch()
+    assert usual_place().database == "log.db"
