@@ -181,7 +181,11 @@ def estimators() -> dict[str, tuple[Any, int, str]]:
         "SVC": (SVC(), 2, ""),
         "KNeighborsClassifier": (KNeighborsClassifier(), 3, ""),
         "GaussianNB": (GaussianNB(), 2, ""),
-        "MLPClassifier": (MLPClassifier((8,), max_iter=60, random_state=0), 2, ""),
+        "MLPClassifier": (
+            MLPClassifier(hidden_layer_sizes=(8,), max_iter=60, random_state=0),
+            2,
+            "",
+        ),
     }
 
 

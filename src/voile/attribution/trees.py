@@ -114,8 +114,8 @@ class ShapTrees:
 def read_trees(source: Any, background: Rows | None, players: Players | None = None) -> TreeReader:
     """Trees as shap reads them; their values over a background are computed here.
 
-    shap 0.51 compares background rows in another precision than scikit-learn, and sends missing
-    values the wrong way in histogram gradient boosting: its values are off by up to their own size.
+    shap 0.51 compares values at a threshold in another precision than scikit-learn, and its values
+    of histogram gradient boosting over a background need not add up.
 
     Args:
         source: a model that shap knows.

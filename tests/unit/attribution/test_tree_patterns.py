@@ -51,7 +51,6 @@ def test_several_outputs() -> None:
 
 
 def test_missing_values_go_where_the_trees_send_them() -> None:
-    """shap sends them the other way in histogram gradient boosting."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     holes = np.where(DRAW.random(ROWS.shape) < 0.2, np.nan, ROWS)
