@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,7 +100,7 @@ def target(columns: Mapping[str, Array], classes: int) -> Array:
         return np.asarray(level)
     edges = np.quantile(level, np.linspace(0, 1, classes + 1)[1:-1])
     labels = np.array(["low", "high"] if classes == 2 else ["low", "middle", "high"])
-    return labels[np.searchsorted(edges, level)]
+    return np.asarray(labels[np.searchsorted(edges, level)])
 
 
 def as_table(columns: Mapping[str, Array], kind: str) -> Any:
@@ -418,11 +418,11 @@ def _function(kind: str) -> Case:
 
 
 _OTHERS: Final[Mapping[tuple[str, str], Callable[[], Case]]] = {
-    **{("torch module", kind): (lambda kind=kind: _torch(kind)) for kind in TABLES},
-    **{("ONNX file", kind): (lambda kind=kind: _onnx(kind)) for kind in TABLES},
+    **{("torch module", kind): partial(_torch, kind) for kind in TABLES},
+    **{("ONNX file", kind): partial(_onnx, kind) for kind in TABLES},
     **{
-        ("ONNX session with text", kind): (lambda kind=kind: _onnx_by_column(kind))
+        ("ONNX session with text", kind): partial(_onnx_by_column, kind)
         for kind in ("pandas", "polars")
     },
-    **{("function", kind): (lambda kind=kind: _function(kind)) for kind in TABLES},
+    **{("function", kind): partial(_function, kind) for kind in TABLES},
 }

@@ -37,9 +37,10 @@ class Explainer:
         seed: of everything that is drawn.
         progress: None shows a bar if a call takes longer than two seconds; True, False, or a
             function (done, total).
-        protect: "background", "rows" or "training": a private explanation that is charged to a
-            budget. `schema`, `budget`, `model_origin`, `epsilon`, `noise` and others go with it:
-            see `voile.python.protected.ProtectedExplainer`.
+        protect: "background", "population", "explained" or "training": whose rows are protected, by
+            an explanation that is charged to a budget. `schema`, `budget`, `model_origin`,
+            `epsilon`, `noise` and others go with it: see
+            `voile.python.protected.ProtectedExplainer`.
 
     >>> import pandas as pd
     >>> from sklearn.linear_model import LinearRegression
@@ -64,7 +65,7 @@ class Explainer:
         *,
         method: str | None = None,
         output: Chosen = None,
-        protect: None = None,
+        protect: str | None = None,
         **more: Any,
     ) -> None:
         del protect

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ pytestmark = [
 IRIS = load_iris(as_frame=True)
 X, KINDS = IRIS.data, IRIS.target_names[IRIS.target]
 DIABETES = load_diabetes(as_frame=True)
-QUICK = {"progress": False}
+QUICK: dict[str, Any] = {"progress": False}
 
 
 def explained(model: Any, background: Any, rows: Any, **options: Any) -> Any:
@@ -82,7 +82,7 @@ def test_a_part_that_looks_at_several_columns_is_asked_as_a_whole() -> None:
 def test_a_step_that_says_less_than_it_does_is_found_out() -> None:
     """Nothing but a comparison can tell that this scaler looks at all columns of a row."""
 
-    class StandardScaler(TransformerMixin, BaseEstimator):  # named as one that is known
+    class StandardScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # a known name
         __module__ = "sklearn.preprocessing"
 
         def fit(self, _rows: Any, _target: Any = None) -> Any:
@@ -258,7 +258,7 @@ def test_it_says_what_it_does() -> None:
 def test_a_budget_without_protection_is_refused(field: str) -> None:
     model = Ridge().fit(X, IRIS.target)
     with pytest.raises(InvalidInput, match=f"{field}: this explainer protects nobody"):
-        voile.Explainer(model, X, **{field: 1})
+        voile.Explainer(model, X, **cast(Any, {field: 1}))
     with pytest.raises(InvalidInput, match=f"{field}: this explainer protects nobody"):
         voile.Explainer(model, X)(X, **{field: 1})
 
