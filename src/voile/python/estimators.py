@@ -1,7 +1,7 @@
 """`PrivateClassifier`, `PrivateRegressor`: train privately once, then predict and explain for ever.
 
 Thin faces, with the manners of scikit-learn, on the handlers of `voile train`, `voile explain` and
-`voile report`. What both share stands in `voile.python.fitting`.
+`voile report`. What both share stands in `voile.python.training.estimator`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from voile.core.optional import optional
 from voile.core.schema import Schema
-from voile.python.declaring import with_classes, with_number
-from voile.python.fitting import PrivateEstimator
+from voile.python.training.declaring import with_classes, with_number
+from voile.python.training.estimator import PrivateEstimator
 
 optional("sklearn.base", extra="explain")
 from sklearn.base import ClassifierMixin, RegressorMixin  # noqa: E402

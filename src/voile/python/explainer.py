@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from voile.core.errors import InvalidInput
-from voile.python.models import Chosen
-from voile.python.setting import OTHER_OPTIONS, Options, setting_for
+from voile.python.plain.models import Chosen
+from voile.python.plain.setting import OTHER_OPTIONS, Options, setting_for
 
 if TYPE_CHECKING:
     from voile.python.view import ExplanationView

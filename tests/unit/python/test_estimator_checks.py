@@ -17,7 +17,7 @@ from voile import PrivateClassifier, PrivateRegressor
 from voile.core.schema import Schema
 from voile.privacy.mechanisms import DiscreteGaussian
 from voile.privacy.mechanisms.discrete import GaussianBlocks
-from voile.python.declaring import with_classes, with_number
+from voile.python.training.declaring import with_classes, with_number
 
 pytest.importorskip("sklearn")
 from sklearn.utils.estimator_checks import estimator_checks_generator

@@ -32,8 +32,8 @@ from voile.app.commands.federate import WriteReport
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VoileError
 from voile.core.explanation import Explanation
 from voile.core.schema import Categories, Feature, Label, Numbers
-from voile.python.declaring import class_labels
-from voile.python.fitting import FitWarning, NotFitted
+from voile.python.training.declaring import class_labels
+from voile.python.training.estimator import FitWarning, NotFitted
 
 COLUMNS = {"age": (18, 100), "sex": ["f", "m"], "income": (0, 500_000)}
 SCHEMA = Schema(COLUMNS)
@@ -80,7 +80,7 @@ def told(caught: Any) -> list[str]:
 # --- the page -------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_the_snippet_works_as_written() -> None:
     X_new, X, y, schema = FRESH, globals()["X"], Y, SCHEMA  # noqa: N806
     clf = voile.PrivateClassifier(schema=schema, classes=["no", "yes"], epsilon=1, delta=1e-6).fit(
@@ -136,7 +136,7 @@ def test_one_person_by_itself(clf: PrivateClassifier, one: Any) -> None:
     assert clf.predict_proba(one).tolist() == clf.predict_proba(FRESH[:1]).tolist()
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 @pytest.mark.parametrize(
     ("table", "labels"),
     [
@@ -154,7 +154,7 @@ def test_any_table_can_be_fitted(table: Any, labels: Any) -> None:
     assert found.n_features_in_ == 3
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_sparse_tables_are_read() -> None:
     dense = np.random.default_rng(0).integers(0, 2, (500, 3)).astype(float)
     terms: dict[str, Any] = {"bounds": (0, 1), "classes": [0, 1], "epsilon": 2, "delta": 1e-6}
@@ -221,7 +221,7 @@ def test_a_range_of_targets_is_never_guessed() -> None:
         PrivateRegressor(**terms | {"schema": declared}, target_range=(0, 8)).fit(X, X["age"])
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_bounds_and_categories_stand_for_a_schema() -> None:
     terms: dict[str, Any] = {"classes": ["no", "yes"], "epsilon": 2, "delta": 1e-6}
     by_name: dict[str, Any] = {
@@ -260,7 +260,7 @@ def test_what_is_not_declared_is_named(given: dict[str, Any], words: str) -> Non
         fitted(schema=None, **given)
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_the_schema_may_hold_the_label() -> None:
     schema = Schema("people", SCHEMA.features, Label("ill", Categories(("yes", "no"))))
     found = PrivateClassifier(schema, epsilon=2, delta=1e-6).fit(X, Y)
@@ -269,7 +269,7 @@ def test_the_schema_may_hold_the_label() -> None:
     assert found.explain(FRESH[:2]).output_names == "log-odds of no", "the last that is declared"
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 @pytest.mark.parametrize("kinds", [(0, 1), (False, True), (2.5, 7.5), ("b", "a"), (1, 2, 3)])
 def test_classes_of_any_kind(kinds: tuple[Any, ...]) -> None:
     classes = list(kinds)
@@ -378,7 +378,7 @@ def one_fit() -> float:
         return other.spent
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_a_search_pays_for_every_candidate(budget: Budget) -> None:
     asked = PrivateClassifier(**TERMS | {"epsilon": 0.5}, budget=budget)
     grid = {"label": ["ill", "sick"]}
@@ -393,7 +393,7 @@ def test_what_does_not_fit_is_refused_and_costs_nothing(budget: Budget) -> None:
     assert budget.spent == 0
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_a_budget_is_not_wasted_on_noise(budget: Budget) -> None:
     asked = PrivateClassifier(**TERMS | {"epsilon": 0.01}, budget=budget)
     with pytest.raises(Refused, match=r"Too little signal.*pass sure=True; nothing was charged"):
@@ -506,7 +506,7 @@ def test_before_a_fit_there_is_nothing_to_ask() -> None:
 # --- as a part of something larger ----------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_it_works_in_a_pipeline_and_with_parameters() -> None:
     rounded = FunctionTransformer(lambda table: table.assign(age=table["age"].round(-1)))
     whole: Pipeline = make_pipeline(rounded, PrivateClassifier(**TERMS))
@@ -526,7 +526,7 @@ def test_a_budget_is_shared_by_clones(budget: Budget) -> None:
 # --- numbers, networks, open rows -----------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore::voile.python.fitting.FitWarning")
+@pytest.mark.filterwarnings("ignore::voile.python.training.estimator.FitWarning")
 def test_open_rows_say_how_good_it_is() -> None:
     found = fitted(held_out=(FRESH, TRUE))
     assert found.quality_["held_out"]["figures"]["AUC"]["figure"] > 0.8

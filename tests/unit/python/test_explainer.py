@@ -22,8 +22,8 @@ from sklearn.svm import SVC
 import voile
 from tests.unit.python.people_models import PEOPLE, pipeline
 from voile.core.errors import InvalidInput
-from voile.python.models import read_model
-from voile.python.pipelines import split
+from voile.python.plain.models import read_model
+from voile.python.plain.pipelines import split
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The set_:PendingDeprecationWarning"),
@@ -128,7 +128,7 @@ def test_a_method_can_be_forced(method: str) -> None:
 def test_a_learned_explainer(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from voile.python import learning
+    from voile.python.plain import learning
 
     for name in ("SURROGATE_PLAN", "EXPLAINER_PLAN"):
         monkeypatch.setattr(learning, name, replace(getattr(learning, name), steps=20))

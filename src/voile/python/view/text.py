@@ -11,8 +11,8 @@ import numpy as np
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.explanation_checks import counted, shortened
 from voile.core.row_note import KnownNote, was_filled
-from voile.python.cells import cell_text, is_missing
-from voile.python.view_state import ROW, ViewState
+from voile.python.view.cells import cell_text, is_missing
+from voile.python.view.state import ROW, ViewState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

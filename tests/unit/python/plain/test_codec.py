@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from polars.testing import assert_frame_equal
 
 from voile.core.errors import InvalidInput
-from voile.python.codec import TableCodec
+from voile.python.plain.codec import TableCodec
 
 FRAME = pd.DataFrame(
     {

@@ -19,9 +19,9 @@ from voile.core.optional import optional
 from voile.core.row_note import Note
 from voile.core.schema import Rows
 from voile.datasets.frames import ColumnArrays, row_count, take_rows
-from voile.python.answers import Scale, final_of, refitted, source_of
-from voile.python.codec import CellColumn, NumberColumn
-from voile.python.engines import (
+from voile.python.plain.answers import Scale, final_of, refitted, source_of
+from voile.python.plain.codec import CellColumn, NumberColumn
+from voile.python.plain.engines import (
     BATCH_ROWS,
     Attribution,
     Engine,
@@ -30,10 +30,10 @@ from voile.python.engines import (
     TreeEngine,
     silent,
 )
-from voile.python.learning import train
-from voile.python.methods import Choice, Method, Question, choose, choose_paths, is_tree
-from voile.python.models import Chosen, ReadModel, read_model
-from voile.python.pipelines import SplitPipeline
+from voile.python.plain.learning import train
+from voile.python.plain.methods import Choice, Method, Question, choose, choose_paths, is_tree
+from voile.python.plain.models import Chosen, ReadModel, read_model
+from voile.python.plain.pipelines import SplitPipeline
 from voile.python.progress import Progress, check_progress, say, seconds_to_ask, shown
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tests.unit.python.people import DECLARED, SCHEMA, outcome, people, pipeline
 from voile import Schema
 from voile.core.errors import InvalidInput
 from voile.models import Box, Simplex, Unbounded, WrappedModel, row_wise
-from voile.python.protected_model import model_over_schema, probe_rows
+from voile.python.protected.model import model_over_schema, probe_rows
 
 TABLE = people(60, seed=2)
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from tests.unit.python.views import NAMES, PROMISE, plain, shap, with_words
 from voile import ExplanationView, plots
 from voile.core.errors import InvalidInput
-from voile.python.view_plots import KINDS
+from voile.python.view.plots import KINDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # shap's
 

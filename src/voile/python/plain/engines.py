@@ -26,8 +26,8 @@ from voile.core.explanation import Explanation
 from voile.core.row_note import Note
 from voile.core.schema import Rows
 from voile.models import Outputs, WrappedModel
-from voile.python.codec import as_measured
-from voile.python.pipelines import SplitPipeline
+from voile.python.plain.codec import as_measured
+from voile.python.plain.pipelines import SplitPipeline
 
 Values: TypeAlias = NDArray[np.float64]
 """Shape (rows, columns, outputs)."""

@@ -15,7 +15,7 @@ from voile import Explanation, ExplanationView
 from voile.app.explain import LoggedAnswer, ReleasedExplanation
 from voile.core.row_note import KnownNote, filled_note
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
-from voile.python.cells import cell_text
+from voile.python.view.cells import cell_text
 
 
 def small(**parts: Any) -> ExplanationView:

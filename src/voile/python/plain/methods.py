@@ -15,9 +15,9 @@ from voile.attribution.trees import TreeReader, read_trees
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.schema import Rows
-from voile.python.answers import Scale
-from voile.python.codec import as_finite, as_measured
-from voile.python.engines import (
+from voile.python.plain.answers import Scale
+from voile.python.plain.codec import as_finite, as_measured
+from voile.python.plain.engines import (
     Engine,
     GameEngine,
     LearnedEngine,
@@ -25,8 +25,8 @@ from voile.python.engines import (
     TreeEngine,
     silent,
 )
-from voile.python.models import ReadModel
-from voile.python.pipelines import SplitPipeline, close, split
+from voile.python.plain.models import ReadModel
+from voile.python.plain.pipelines import SplitPipeline, close, split
 
 
 class Method(StrEnum):

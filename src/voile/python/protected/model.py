@@ -23,14 +23,14 @@ from voile.models import Box, Simplex, Unbounded, WrappedModel, digest_of, wrap
 from voile.models.inspection.estimators import is_row_wise
 from voile.models.outputs import DeclaredOutputs
 from voile.models.wrapped import Forward, InspectedForward
-from voile.python.answers import Scale, source_of
-from voile.python.models import ALL, ReadModel, read_model
+from voile.python.plain.answers import Scale, source_of
+from voile.python.plain.models import ALL, ReadModel, read_model
 
 _Make: TypeAlias = Callable[[], WrappedModel]
 _TRIED: Final = 32
 """Rows drawn from the schema on which a model is tried."""
 _METHODS: Final = ("predict_proba", "decision_function", "predict")
-"""What is asked of a model, the first that it has (`voile.python.answers`)."""
+"""What is asked of a model, the first that it has (`voile.python.plain.answers`)."""
 
 
 def model_over_schema(

@@ -17,8 +17,8 @@ from voile.core.errors import InvalidInput
 from voile.core.randomness import Seeded
 from voile.core.schema import Rows
 from voile.models import WrappedModel
-from voile.python.engines import LearnedEngine, players
-from voile.python.pipelines import SplitPipeline
+from voile.python.plain.engines import LearnedEngine, players
+from voile.python.plain.pipelines import SplitPipeline
 from voile.python.progress import Progress, shown
 
 MOST_ROWS: Final = 20_000

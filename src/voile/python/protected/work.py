@@ -17,7 +17,7 @@ from voile.attribution import Speed, is_exact
 from voile.core.schema import Schema
 from voile.models import WrappedModel, row_wise
 from voile.python.progress import LONG, Progress, in_words, say, seconds_to_ask, shown
-from voile.python.protected_model import probe_rows
+from voile.python.protected.model import probe_rows
 
 _SAMPLED: Final = 2 * 40
 """Coalitions for each player and background row, where they are drawn."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from voile.core.explanation import NO_GUARANTEE
 from voile.core.optional import optional
 from voile.core.row_note import KnownNote, note_to_plain
-from voile.python.cells import is_missing
-from voile.python.view_state import FEATURE, OUTPUT, ROW, ViewState
+from voile.python.view.cells import is_missing
+from voile.python.view.state import FEATURE, OUTPUT, ROW, ViewState
 
 DataFrame: TypeAlias = Any
 """Of pandas, which is loaded where one is made."""

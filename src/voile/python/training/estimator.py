@@ -28,11 +28,11 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.optional import optional
 from voile.core.schema import Schema
-from voile.python.declaring import NAME, Bounds, class_labels, declared_schema, read_schema
-from voile.python.fitted import FittedModel
-from voile.python.passing import ACCOUNT, passing_budget
 from voile.python.progress import check_progress, late_bar
-from voile.python.training_tables import (
+from voile.python.training.declaring import NAME, Bounds, class_labels, declared_schema, read_schema
+from voile.python.training.fitted import FittedModel
+from voile.python.training.passing import ACCOUNT, passing_budget
+from voile.python.training.tables import (
     Columns,
     check_kinds,
     fitted_columns,
@@ -76,9 +76,11 @@ class NotFitted(InvalidInput, NotFittedError):  # type: ignore[misc]
     """An estimator was asked before it was fitted.
 
     >>> from voile import PrivateClassifier
-    >>> PrivateClassifier().predict([[1.0]])
-    Traceback (most recent call last):
-    voile.python.fitting.NotFitted: this PrivateClassifier is not fitted yet: call fit(X, y) ...
+    >>> try:
+    ...     PrivateClassifier().predict([[1.0]])
+    ... except NotFitted as error:
+    ...     print(str(error).partition(":")[0])
+    this PrivateClassifier is not fitted yet
     """
 
 

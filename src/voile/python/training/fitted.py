@@ -15,9 +15,9 @@ from voile.app.commands.federate import WriteReport
 from voile.app.model_copy import ModelCopy
 from voile.app.trained_folder import GUARANTEES, TrainedFolder
 from voile.core.errors import Refused
-from voile.python.passing import passing_context
-from voile.python.receipts import ReleaseReceipt
-from voile.python.training_tables import Columns, asked_columns, check_kinds, display_rows
+from voile.python.protected.receipts import ReleaseReceipt
+from voile.python.training.passing import passing_context
+from voile.python.training.tables import Columns, asked_columns, check_kinds, display_rows
 from voile.python.view import ExplanationView
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import Attributions, positions
 from voile.core.row_note import KnownNote, Note
-from voile.python.cells import cell_text
+from voile.python.view.cells import cell_text
 
 if TYPE_CHECKING:
     from voile.app.explain import ReleasedExplanation

@@ -14,9 +14,9 @@ from voile.core.explanation_checks import distinct_names
 from voile.core.schema import Rows
 from voile.datasets.frames import check_names, columns_of, is_frame
 from voile.models import Outputs
-from voile.python.answers import Answers, Scale, Source, source_of
-from voile.python.codec import TableCodec
-from voile.python.table_kinds import DictTables, NumpyTables, PandasTables, TableKind
+from voile.python.plain.answers import Answers, Scale, Source, source_of
+from voile.python.plain.codec import TableCodec
+from voile.python.plain.table_kinds import DictTables, NumpyTables, PandasTables, TableKind
 
 Chosen: TypeAlias = Any
 """A class label, the name of an output, several of them, or "all"."""

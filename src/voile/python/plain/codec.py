@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.core.schema import FeatureValues, Rows
 from voile.datasets.frames import ColumnArrays, check_names, columns_of, is_frame, is_missing
-from voile.python.table_kinds import (
+from voile.python.plain.table_kinds import (
     NumpyTables,
     PandasTables,
     TableKind,

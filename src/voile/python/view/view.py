@@ -16,8 +16,8 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.optional import optional
 from voile.core.rendering import render_html
-from voile.python.view_state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState, first_state
-from voile.python.view_text import describe_state, written
+from voile.python.view.state import FEATURE, OUTPUT, ROW, Reduce, Step, ViewState, first_state
+from voile.python.view.text import describe_state, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -318,7 +318,7 @@ class ExplanationView:
         age       71.0           0.2
         bmi       24.0          -0.1
         """
-        from voile.python.view_tables import frame_of, long_frame
+        from voile.python.view.tables import frame_of, long_frame
 
         return long_frame(self._state) if long else frame_of(self._state)
 
@@ -330,7 +330,7 @@ class ExplanationView:
         >>> ExplanationView(core)[0].to_dict()["values"]
         [0.2]
         """
-        from voile.python.view_tables import plain
+        from voile.python.view.tables import plain
 
         return plain(self._state)
 
@@ -378,7 +378,7 @@ class ExplanationView:
         >>> why[0].plot().get_supxlabel()
         'no privacy guarantee'
         """
-        from voile.python.view_plots import draw
+        from voile.python.view.plots import draw
 
         return draw(self, kind, options)
 

@@ -15,7 +15,7 @@ from voile.core.optional import optional
 from voile.models import Outputs
 from voile.models.loading import load_model, names_object, open_onnx, refuse_pickle
 from voile.models.networks import is_network, wrap_network
-from voile.python.onnx_sessions import is_session, onnx_outputs
+from voile.python.plain.onnx_sessions import is_session, onnx_outputs
 
 Table: TypeAlias = Any
 """Rows as the model takes them."""

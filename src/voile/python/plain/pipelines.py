@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from voile.core.schema import Rows
 from voile.models import Outputs
-from voile.python.answers import Answers, Source, final_of, refitted, source_of
-from voile.python.models import ReadModel, failed, fitting_codec
+from voile.python.plain.answers import Answers, Source, final_of, refitted, source_of
+from voile.python.plain.models import ReadModel, failed, fitting_codec
 
 Owners: TypeAlias = NDArray[np.intp]
 """Shape (transformed columns,): from which column of the table each is made."""

@@ -19,8 +19,8 @@ from sklearn.multioutput import MultiOutputClassifier
 
 from tests.unit.python.people_models import ANSWER, PEOPLE, pipeline
 from voile.core.errors import InvalidInput, Refused
-from voile.python.answers import Scale
-from voile.python.models import read_model
+from voile.python.plain.answers import Scale
+from voile.python.plain.models import read_model
 
 IRIS = load_iris(as_frame=True)
 X, KINDS = IRIS.data, IRIS.target_names[IRIS.target]

@@ -17,8 +17,8 @@ from tests.unit.python.people import SCHEMA, people, pipeline, quick
 from voile import Budget
 from voile.app import open_records
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VoileError
-from voile.python.prices import UnstatedPrice
 from voile.python.protected import ProtectedExplainer
+from voile.python.protected.prices import UnstatedPrice
 
 PRIVATE, NEW = people(150), people(1, seed=5)
 MODEL, PIPELINE = quick(), pipeline()
@@ -410,7 +410,7 @@ def test_frames_keep_their_index() -> None:
 
 
 def test_the_price_list_of_the_page() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "python" / "private.md").read_text(
+    page = (Path(__file__).parents[4] / "docs" / "python" / "private.md").read_text(
         encoding="utf-8"
     )
     with pytest.raises(UnstatedPrice) as raised:

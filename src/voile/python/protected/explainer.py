@@ -26,11 +26,12 @@ from voile.datasets.frames import columns_of, is_frame
 from voile.models import WrappedModel
 from voile.python.budget import Budget
 from voile.python.file_names import file_named
-from voile.python.prices import OFFERED, CallPrice, PriceList, UnstatedPrice
 from voile.python.progress import check_progress
-from voile.python.protected_model import model_over_schema
-from voile.python.protected_rows import protected_columns
-from voile.python.protected_terms import (
+from voile.python.protected.model import model_over_schema
+from voile.python.protected.prices import OFFERED, CallPrice, PriceList, UnstatedPrice
+from voile.python.protected.receipts import ReleaseReceipt
+from voile.python.protected.rows import protected_columns
+from voile.python.protected.terms import (
     PARTS,
     UNSTATED,
     check_background,
@@ -44,8 +45,7 @@ from voile.python.protected_terms import (
     thinned,
     word_of,
 )
-from voile.python.protected_work import Work
-from voile.python.receipts import ReleaseReceipt
+from voile.python.protected.work import Work
 from voile.python.view import ExplanationView
 from voile.python.words import in_python_words
 
