@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Figure, alternate, compare, write
-from voile import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.one_thread import one_thread
 from voile.core.randomness import GeneratorSource, Seeded
 from voile.datasets import clinic_federation

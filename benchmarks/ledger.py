@@ -161,7 +161,7 @@ class _Bare:
         self.version: object = None
         self.known: dict[str, tuple[Any, ...]] = {}
         self.get = {table.name: dialect.get(table) for table in (BALANCES, HEADS)}
-        self.insert = {table.name: dialect.insert(table) for table in (ENTRIES, ANSWERS, LEAVES)}
+        self.insert = {table.name: dialect.insert(table, 1) for table in (ENTRIES, ANSWERS, LEAVES)}
         self.replace = {table.name: dialect.replace(table) for table in (BALANCES, HEADS)}
         self.look = dialect.scan(ANSWERS, 1, False, True, True)
 

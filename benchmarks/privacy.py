@@ -12,7 +12,7 @@ import opendp.prelude as dp
 from experiments.lib.accounting.accountants import Renyi
 
 from benchmarks.harness import Figure, alternate, compare, write
-from voile import ProtectedUnit, Relation
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy import calibration
 from voile.privacy.accounting import PrivacyLoss, ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise

@@ -30,7 +30,6 @@ from experiments.lib.recommenders.measuring import Split, measure, per_user_hold
 from experiments.lib.recommenders.twins import ImplicitFactors, exact_autoencoder, exact_factors
 
 from benchmarks.harness import Figure, compare, write
-from voile import Protected, ProtectedUnit, Relation
 from voile.app.budget import open_budget
 from voile.app.explain import ReleaseService
 from voile.app.recommend import (
@@ -40,6 +39,7 @@ from voile.app.recommend import (
     answer,
     train,
 )
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.recommenders import Catalogue, Interactions, LinearRecommender, interactions_of
 from voile.records.ledger import Children, Opening
 from voile.records.vault import open_vault

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.lib.adapted_norm import AdaptedNorm, fit_with_adapted_norm
 from experiments.lib.datasets import loaders
 from voile import datasets
 from voile.attribution.coalitions import uniform_sizes
@@ -38,7 +39,7 @@ from voile.training import (
     squared_distance,
     with_arrays,
 )
-from voile.training.private import Adam, AdaptedNorm, Prepare, PrivateSteps, fit_privately
+from voile.training.private import Adam, Prepare, PrivateSteps, fit_privately
 
 HIDDEN: Final[Mapping[str, tuple[int, ...]]] = {"classifier": (64,), "surrogate": (64, 64)}
 LINES: Final = 8
@@ -193,7 +194,7 @@ def trained(given: Case, task: str, way: Way | None, seed: int) -> Perceptron:
     source = Seeded(seed)
     network = perceptron(lesson.width, HIDDEN[task], 2, np.random.default_rng(seed))
     promise = PrivateSteps(
-        clipping_norm=1e6 if way is None else _norm(way, noise, rate * given.size),
+        clipping_norm=1e6 if way is None else way.norm,
         noise_multiplier=1e-9 if way is None else noise,
         sampling_rate=rate,
         steps=STEPS,
@@ -206,25 +207,25 @@ def trained(given: Case, task: str, way: Way | None, seed: int) -> Perceptron:
         cooled = RATES[task] * COOLING[task] ** (number / max(len(rounds) - 1, 1))
         for client in chosen:
             made = with_arrays(before)
-            fit_privately(
-                made,
-                lesson.clients[client],
-                loss,
-                promise,
-                optimiser=Adam(cooled),
-                source=source,
-                prepare=lesson.prepare(source.generator()),
-            )
+            about: dict[str, Any] = {
+                "optimiser": Adam(cooled),
+                "source": source,
+                "prepare": lesson.prepare(source.generator()),
+            }
+            rows = lesson.clients[client]
+            if way is None or way.share is None:
+                fit_privately(made, rows, loss, promise, **about)
+            else:
+                norm = _adapted(way, way.share, noise, rate * given.size)
+                fit_with_adapted_norm(made, rows, loss, promise, norm, **about)
             changes.append(arrays_of(made))
         network = with_arrays({n: np.mean([c[n] for c in changes], axis=0) for n in before})
     return network
 
 
-def _norm(way: Way, noise: float, batch: float) -> float | AdaptedNorm:
+def _adapted(way: Way, share: float, noise: float, batch: float) -> AdaptedNorm:
     """A count whose noise is a tenth of a batch, or more where that would cost too much."""
-    if way.share is None:
-        return way.norm
-    return AdaptedNorm(start=way.norm, count_noise=max(2 * noise, batch / 10), share=way.share)
+    return AdaptedNorm(start=way.norm, count_noise=max(2 * noise, batch / 10), share=share)
 
 
 def _rounds(clients: int, draw: np.random.Generator) -> Iterator[NDArray[np.intp]]:

@@ -28,10 +28,10 @@ import numpy as np
 from benchmarks.harness import Figure, write
 from numpy.typing import NDArray
 
-from voile import Protected, ProtectedUnit, Relation, datasets
+from voile import datasets
 from voile.attribution import ExactShapley
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee
+from voile.core.guarantee import Adversary, Guarantee, Protected, ProtectedUnit, Relation
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity import shapley_background_with_base, shapley_norm

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from experiments.fedsva.data import Federation
 from experiments.fedsva.published import Trained
-from voile import Relation
+from experiments.lib.adapted_norm import AdaptedNorm, fit_with_adapted_norm
+from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training import Perceptron, Softmax, TargetLoss
 from voile.training.private import (
-    AdaptedNorm,
     AttributeSteps,
     PrivateColumns,
     PrivateSteps,
@@ -129,7 +129,7 @@ def train(data: Federation, fleet: Fleet, plan: Plan, seed: int) -> Trained:
         for client, weight in enumerate(fleet.weights):
             network = Perceptron(widths, values.copy())
             records = (data.x[client], targets[client])
-            steps = _steps(plan, float(norms[client]), float(noise[client]), data.rows)
+            steps = _steps(float(norms[client]), float(noise[client]), data.rows)
             norms[client] = _fit(network, records, steps, fleet.columns, plan, source)
             total += np.float32(weight) * network.values
         values = total
@@ -143,10 +143,9 @@ def train(data: Federation, fleet: Fleet, plan: Plan, seed: int) -> Trained:
     return found
 
 
-def _steps(plan: Plan, norm: float, noise: float, rows: int) -> PrivateSteps:
-    adapted = AdaptedNorm(norm, count_noise=2 * noise) if plan.adapted else norm
+def _steps(norm: float, noise: float, rows: int) -> PrivateSteps:
     return PrivateSteps(
-        clipping_norm=adapted, noise_multiplier=noise, sampling_rate=1.0, steps=1, rows=rows
+        clipping_norm=norm, noise_multiplier=noise, sampling_rate=1.0, steps=1, rows=rows
     )
 
 
@@ -160,14 +159,19 @@ def _fit(
 ) -> float:
     """One step; the norm of the next one."""
     loss, optimiser = TargetLoss(Softmax()), Sgd(plan.rate)
+    if plan.adapted:
+        adapted = AdaptedNorm(steps.clipping_norm, count_noise=2 * steps.noise_multiplier)
+        return fit_with_adapted_norm(
+            network, records, loss, steps, adapted, optimiser=optimiser, source=source
+        )
     if columns is None:
-        run = fit_privately(network, records, loss, steps, optimiser=optimiser, source=source)
+        fit_privately(network, records, loss, steps, optimiser=optimiser, source=source)
     else:
         attributes = AttributeSteps(difference=steps)
-        run = fit_attributes_privately(
+        fit_attributes_privately(
             network, records, loss, columns, attributes, optimiser=optimiser, source=source
         )
-    return run.clipping_norm
+    return steps.clipping_norm
 
 
 def _right(

@@ -15,7 +15,7 @@ from experiments.fedsva.accounted import DELTA
 from experiments.fedsva.data import client_places
 from experiments.fedsva.published import DELTA as PRINTED_DELTA
 from experiments.lib.datasets import loaders
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.training.private import PrivateSteps, Sgd, fit_module_privately

@@ -18,7 +18,7 @@ from experiments.fedsva.frozen import ATTRIBUTES, OURS
 from experiments.fedsva.published import Trained
 from experiments.fedsva.table import Runs, checksums, final_five, mean
 from experiments.lib.datasets import loaders
-from voile import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.pipelines.shapley_guided_noise import AttributeGroups, ChargedRate
 from voile.pipelines.tables import TableRecords
 

@@ -22,8 +22,8 @@ from benchmarks.harness import Figure, write
 from experiments.fedxchain.attackers import Attack, Poisoned, backdoored, flipped, nothing, times
 from experiments.lib.datasets import loaders
 from experiments.lib.datasets.partitions import at_random, evenly_by_label
-from voile import Protected, ProtectedUnit, Relation
 from voile.core.atomic_file import replace_file
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.datasets import Dataset
 from voile.federation import (
@@ -193,7 +193,7 @@ def run(setting: Setting) -> dict[str, Any]:
         "reward": sum(shares[name] for name in bad),
         "first": any(name in first for name in bad),
         "lowest": min(shares[name] for name in honest),
-        "told": known.told,
+        "told": known.is_told,
         "named": sum(bool(known.parties[name][-1].reason) for name in bad),
         "heaviest": max(s.weight for rows in scores.values() for s in rows),
     }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from experiments.lib.datasets.loaders import scikit_learn
 from experiments.lib.datasets.partitions import at_random, by_label, evenly_by_label
 from experiments.lib.forests import train_forests
-from voile import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.datasets import Dataset

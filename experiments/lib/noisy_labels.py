@@ -35,7 +35,7 @@ class NoisyLabels:
         if self.orders < 1:
             raise InvalidInput(f"a label needs at least one order, found {self.orders}")
 
-    def asked(
+    def targets(
         self, surrogate: Surrogate, columns: Array, gap: Array, draw: np.random.Generator
     ) -> Batch:
         return (sampled_values(surrogate, columns, gap, self.orders, draw).mean(axis=1),)

@@ -100,7 +100,7 @@ def target(columns: Mapping[str, Array], classes: int) -> Array:
         return np.asarray(level)
     edges = np.quantile(level, np.linspace(0, 1, classes + 1)[1:-1])
     labels = np.array(["low", "high"] if classes == 2 else ["low", "middle", "high"])
-    return labels[np.searchsorted(edges, level)]
+    return np.asarray(labels[np.searchsorted(edges, level)])
 
 
 def as_table(columns: Mapping[str, Array], kind: str) -> Any:
@@ -420,6 +420,9 @@ def _function(kind: str) -> Case:
 _OTHERS: Final[Mapping[tuple[str, str], Callable[[], Case]]] = {
     **{("torch module", kind): partial(_torch, kind) for kind in TABLES},
     **{("ONNX file", kind): partial(_onnx, kind) for kind in TABLES},
-    **{("ONNX session with text", kind): partial(_onnx_by_column, kind) for kind in TABLES[:2]},
+    **{
+        ("ONNX session with text", kind): partial(_onnx_by_column, kind)
+        for kind in ("pandas", "polars")
+    },
     **{("function", kind): partial(_function, kind) for kind in TABLES},
 }

@@ -108,10 +108,11 @@ def by_definition(case: Case) -> Array:
             said = case.says(mixed.reshape(-1, width))
             worths[frozenset(chosen)] = said.reshape(len(rows), len(background), -1).mean(axis=1)
     values = np.zeros((len(rows), width, worths[frozenset()].shape[1]))
-    for held, worth in worths.items():
-        for player in set(range(width)) - held:
-            weight = factorial(len(held)) * factorial(width - len(held) - 1) / factorial(width)
-            values[:, player] += weight * (worths[held | {player}] - worth)
+    for coalition, worth in worths.items():
+        for player in set(range(width)) - coalition:
+            rest = factorial(width - len(coalition) - 1)
+            weight = factorial(len(coalition)) * rest / factorial(width)
+            values[:, player] += weight * (worths[coalition | {player}] - worth)
     return values
 
 

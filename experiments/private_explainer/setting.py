@@ -11,8 +11,8 @@ import numpy as np
 
 from experiments.lib.datasets.loaders import dutch_census
 from experiments.lib.datasets.partitions import by_column
-from voile import Protected, ProtectedUnit, Relation
 from voile.attribution.fastshap import Surrogate
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Rows
 from voile.federation import (

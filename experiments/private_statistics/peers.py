@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.private_statistics.setting import DELTA, Data, scored
-from voile import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Numbers, Schema
 from voile.federation.messages import Instruction

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.lib.datasets.catalogue import SOURCES
-from voile import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Domain, Feature, Label, Numbers, RawColumn, Schema
 from voile.datasets.tables import parquet_columns
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier, zcdp_budget

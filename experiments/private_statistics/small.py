@@ -130,7 +130,7 @@ def _clinic() -> Data:
 
 
 def _budget(data: Data, noises: float) -> StatisticsBudget:
-    from voile import Relation
+    from voile.core.guarantee import Relation
 
     return StatisticsBudget(
         schema=data.schema,

@@ -31,7 +31,7 @@ from experiments.lib.datasets.catalogue import SOURCES
 from experiments.lib.recommenders.twins import exact_autoencoder
 from experiments.recommender_framework import attacks, tables
 from experiments.recommender_framework.setting import DATA, DELTA, DataSet, OneRun
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.privacy.mechanisms import WeakPrivacyWarning
 from voile.recommenders import Interactions, MomentsBudget, recommender_from
 

@@ -30,7 +30,7 @@ from experiments.recommender_framework.private_baselines import (
     local_popularity,
     private_als,
 )
-from voile import Protected, ProtectedUnit, Relation
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.evaluation import cosine_similarity
 from voile.recommenders import (
     Autoencoder,

@@ -20,7 +20,8 @@ import numpy as np
 from benchmarks.harness import Figure, write
 from numpy.typing import NDArray
 
-from voile import Protected, ProtectedUnit, Relation, datasets
+from voile import datasets
+from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.models import Box, wrap
 from voile.privacy.mechanisms import WeakPrivacyWarning
 from voile.release import (

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.lib.recommenders.ratings import PrivateLiking
 
 from tests.protecting import explained_row_of, row_of
+from tests.unit.pipelines import table_networks
 from tests.unit.recommenders import examples as shops
 from tests.unit.release.statistics import examples as statistics
 from voile.assess.members_count import OpenThreshold, PrivateMembersCount
@@ -362,6 +363,11 @@ COUNTS |= {
     for kind in ("tables", "moments", "calibration")
 }
 """What additive models are made from; the promise about all three is joint."""
+COUNTS |= {
+    "network of a table": Case(lambda: table_networks.network(table_networks.records(30)), None, 1),
+    "scores of a network": Case(table_networks.known_scores, None, 1),
+}
+"""What networks of one table are made from."""
 
 SHOP = shops.shop(1000)
 MOMENTS = shops.moments(SHOP)

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.privacy.strategies import concentrated, nested, sampled
-from voile import Relation
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import SMALLEST_DELTA
+from voile.core.guarantee import SMALLEST_DELTA, Relation
 from voile.privacy.accounting import Basic, PrivacyLoss, ZeroConcentrated, privacy_loss
 from voile.privacy.events import (
     BoundedRange,

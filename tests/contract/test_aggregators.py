@@ -29,7 +29,7 @@ from voile.federation import (
 )
 from voile.federation.arrays import shapes_of
 from voile.federation.messages import Instruction
-from voile.federation.round_protocol import Agreed, PlainRound, RoundCall, RoundResult
+from voile.federation.round_protocol import AgreedTerms, PlainRound, RoundCall, RoundResult
 from voile.federation.transport import NodeReply
 
 AGGREGATORS: dict[str, Aggregator] = {
@@ -68,7 +68,7 @@ def one_round(aggregator: Aggregator, parts: Sequence[Contribution], memory: Any
     """What a plain round makes of these updates, in the order given."""
     shapes = shapes_of(parts[0].change)
     start = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
-    clients = {part.client: Agreed(part.size, "") for part in parts}
+    clients = {part.client: AgreedTerms(part.size, "") for part in parts}
     call = RoundCall(Instruction("s", 1, start), clients, 1e7, memory, lambda _: None)
     updates = [
         NodeReply(p.client, Update(p.client, "s", 1, p.change, ""), None, 0.0) for p in parts

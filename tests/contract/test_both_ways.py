@@ -209,7 +209,7 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "train": Case(
         Train.read(
-            {**LEARN, "folder": "model", "held_out": "open.csv", "target": "ill", "epsilon": 1.5}
+            {**LEARN, "folder": "model", "held_out": "open.csv", "label": "ill", "epsilon": 1.5}
         ),
         "train",
         "people",

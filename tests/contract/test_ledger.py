@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from voile.privacy.events import (
 )
 from voile.records.ledger import (
     PART,
+    AccountChange,
     AdaptiveSpending,
     Charge,
     ChargedAnswer,
@@ -52,7 +54,15 @@ from voile.records.ledger import (
     remaining,
     would_cost,
 )
-from voile.records.ledger.tables import ALERTS, ANSWERS, BALANCES, ENTRIES, POPULATIONS
+from voile.records.ledger.tables import (
+    ACCOUNTS,
+    ALERTS,
+    ANSWERS,
+    BALANCES,
+    CHILDREN,
+    ENTRIES,
+    POPULATIONS,
+)
 from voile.records.storage import Transaction, open_storage
 
 SAMPLED = PoissonSampled(Gaussian(2.0), 0.05, Relation.BLANK_ONE)
@@ -391,6 +401,95 @@ class TestTrees:
         ):
             with pytest.raises(InvalidInput, match="share the"):
                 books.open("child", parent="clinic", **changes)
+
+    @pytest.mark.parametrize("orders", [(), (8.0, 16.0)])
+    def test_a_child_with_its_parents_promise_is_opened_as_if_all_of_it_was_stated(
+        self, books: Books, orders: tuple[float, ...]
+    ) -> None:
+        measured = AdaptiveSpending(orders)
+        books.open("clinic", epsilon=3.0, spending=measured)
+        books.open("wards", parent="clinic", epsilon=2.0, children=Children.PARALLEL)
+        stated = opening("a", parent="wards", epsilon=2.0)
+
+        def both(t: Transaction) -> tuple[AccountChange, AccountChange]:
+            ledger, wards = books.ledger, books.ledger.account(t, "wards")
+            one = ledger.open(t, stated, caller="custodian")
+            return one, ledger.open_child(t, wards, "b", caller="custodian")
+
+        one, other = books.storage.submit(both)
+        name: dict[str, Any] = {"name": "b"}
+        assert replace(other.account, opened=one.account.opened) == replace(one.account, **name)
+        assert (other.cost, other.period, other.alerts) == (one.cost, one.period, one.alerts)
+        for table, key in ((ACCOUNTS, "name"), (BALANCES, "account"), (CHILDREN, "child")):
+            rows = books.storage.submit(lambda t, table=table: t.scan(table))  # type: ignore[misc]
+            (first,) = [row for row in rows if getattr(row, key) == "a"]
+            (second,) = [row for row in rows if getattr(row, key) == "b"]
+            own = {each: getattr(second, each) for each in ("terms", "opened")
+                   if each in second._fields}  # fmt: skip
+            assert second == first._replace(**{key: "b"}, **own)
+        first, second = books.storage.submit(lambda t: t.scan(ENTRIES, "clinic"))[-2:]
+        assert second == first._replace(number=second.number, account="b", time=second.time)
+        books.charge("b", Zcdp(0.01))
+        assert books.spent("clinic") == pytest.approx(books.spent("b"))
+        assert books.problems() == []
+
+    def test_such_a_child_is_refused_where_any_other_is(self, books: Books) -> None:
+        books.open("clinic")
+        books.open("plan", parent="clinic", epsilon=0.5, spending=PlannedSpending((CHEAP,)))
+
+        def open_below(parent: str, name: str, caller: str = "custodian") -> None:
+            def command(t: Transaction) -> None:
+                above = books.ledger.account(t, parent)
+                books.ledger.open_child(t, above, name, caller=caller)
+
+            books.storage.submit(command)
+
+        open_below("clinic", "a")
+        for given, error in (
+            (("clinic", "a"), "already"),
+            (("clinic", ""), "name must be"),
+            (("clinic", "x" * 101), "name must be"),
+            (("plan", "b"), "fixed plan"),
+            (("clinic", "b", " "), "caller must be"),
+        ):
+            with pytest.raises((InvalidInput, Refused), match=error):
+                open_below(*given)
+        deep = "a"
+        for number in range(20):
+            try:
+                open_below(deep, f"below {number}")
+            except InvalidInput as refused:
+                assert "deep" in str(refused)  # noqa: PT017
+                break
+            deep = f"below {number}"
+        else:
+            pytest.fail("nested without end")
+        assert books.problems() == []
+
+    def test_the_first_child_is_remembered_and_never_out_of_date(self, books: Books) -> None:
+        def first(t: Transaction, after: str = "c/") -> str | None:
+            return books.ledger.first_child(t, "clinic", after=after)
+
+        def opened(t: Transaction, name: str) -> str | None:
+            first(t)
+            above = books.ledger.account(t, "clinic")
+            books.ledger.open_child(t, above, name, caller="custodian")
+            return first(t)
+
+        books.open("clinic")
+        assert books.storage.submit(first) is None
+        for name, expected in (("c/5", "c/5"), ("c/7", "c/5"), ("b", "c/5"), ("c/3", "c/3")):
+            assert books.storage.submit(partial(opened, name=name)) == expected
+            assert books.storage.submit(first) == expected
+        assert books.storage.submit(partial(first, after="c/5")) == "c/7"
+
+        def undone(t: Transaction) -> None:
+            assert opened(t, "c/1") == "c/1"
+            raise RuntimeError
+
+        with pytest.raises(RuntimeError):
+            books.storage.submit(undone)
+        assert books.storage.submit(first) == "c/3"
 
     def test_limits_of_analysts_hold_together_below_the_root(self, books: Books) -> None:
         books.open("clinic", epsilon=1.0)

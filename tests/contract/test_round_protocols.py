@@ -28,7 +28,7 @@ from voile.federation import (
 from voile.federation.arrays import shapes_of
 from voile.federation.chain import link_before
 from voile.federation.history import event_as_text
-from voile.federation.round_protocol import Agreed, RoundCall, RoundResult
+from voile.federation.round_protocol import AgreedTerms, RoundCall, RoundResult
 from voile.federation.secure_aggregation import ActiveServer, HonestButCurious
 from voile.federation.transport import NodeReply
 
@@ -100,7 +100,7 @@ def protocol(request: pytest.FixtureRequest) -> RoundProtocol:
 
 def call(names: Any, told: list[int] | None = None, memory: Any = None) -> RoundCall:
     tell = (lambda _: None) if told is None else told.append
-    clients = {name: Agreed(40, EVENT) for name in sorted(names)}
+    clients = {name: AgreedTerms(40, EVENT) for name in sorted(names)}
     instruction = Instruction("pull", 1, START, agreement=AGREED)
     previous = link_before(AGREED, "pull", ())
     return RoundCall(instruction, clients, 100.0, memory, tell, previous, signer("server"))

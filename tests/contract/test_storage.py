@@ -205,6 +205,81 @@ class TestSeveralRecords:
     def test_no_record_is_none(self, storage: Storage) -> None:
         storage.submit(lambda t: t.replace_all(ITEMS, []))
         storage.submit(lambda t: t.insert_all(ITEMS, []))
+        storage.submit(lambda t: t.put_all(ITEMS, []))
+        assert storage.submit(lambda t: t.get_all([])) == []
+        assert storage.submit(lambda t: t.last_all(ITEMS, [])) == []
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 64, 600])
+    def test_however_many_there_are(self, storage: Storage, count: int) -> None:
+        items = [item("a", number) for number in range(count)]
+        storage.submit(lambda t: t.insert_all(ITEMS, items))
+        assert all_items(storage) == items
+        keys = [(ITEMS, (each.name, each.number)) for each in items]
+        assert storage.submit(lambda t: t.get_all(keys)) == items
+        seats = [Seat(number, number) for number in range(count)]
+        storage.submit(lambda t: t.insert_all(SEATS, [*seats, Seat(0, -1)]))
+        rows = list(range(-1, count))
+        assert storage.submit(lambda t: t.last_all(SEATS, rows)) == [None, *seats]
+        again = [*items[:-1], item("a", count), item("b")]
+        storage.submit(lambda t: t.put_all(ITEMS, [replace(each, weight=9.0) for each in again]))
+        assert {each.weight for each in all_items(storage) if each in again} == set()
+        assert len(all_items(storage)) == count + 2
+        with pytest.raises(DuplicateRecord) as caught:
+            storage.submit(lambda t: t.insert_all(ITEMS, [item("c", n) for n in range(count)] * 2))
+        assert caught.value.key[0] == "c"
+        assert len(all_items(storage)) == count + 2
+
+    def test_some_are_added_and_some_overwritten(self, storage: Storage) -> None:
+        storage.submit(lambda t: t.insert_all(ITEMS, [item("a"), item("b", weight=None)]))
+        storage.submit(lambda t: t.put_all(ITEMS, [item("c"), item("a", weight=-0.0)]))
+        assert repr(all_items(storage)) == repr(
+            [item("a", weight=-0.0), item("b", weight=None), item("c")]
+        )
+        storage.submit(lambda t: t.put_all(SEATS, [Seat(1, 2)]))
+        storage.submit(lambda t: t.put_all(SEATS, [Seat(1, 2), Seat(1, 3)]))
+        assert storage.submit(lambda t: t.scan(SEATS)) == [Seat(1, 2), Seat(1, 3)]
+
+    def test_records_of_several_tables_are_read_at_once(self, storage: Storage) -> None:
+        storage.submit(
+            lambda t: t.insert_all(ITEMS, [item("a", weight=-0.0), item("b", weight=None)])
+        )
+        storage.submit(lambda t: t.insert_all(TUPLES, [TotalTuple("a", 2**62)]))
+        storage.submit(lambda t: t.insert(SEATS, Seat(1, 2)))
+        wanted: list[tuple[Table[Any], Any]] = [
+            (ITEMS, ("b", 1)),
+            (TUPLES, ("a",)),
+            (SEATS, (2, 2)),
+            (ITEMS, ("a", 1)),
+            (SEATS, (1, 2)),
+            (ITEMS, ("a", 2)),
+            (TUPLES, ("a",)),
+        ]
+        total = TotalTuple("a", 2**62)
+        expected = [
+            item("b", weight=None),
+            total,
+            None,
+            item("a", weight=-0.0),
+            Seat(1, 2),
+            None,
+            total,
+        ]
+        found = storage.submit(lambda t: t.get_all(wanted))
+        assert repr(found) == repr(expected)
+        assert type(found[1]) is TotalTuple
+        assert storage.read_snapshot(lambda t: t.get_all(wanted)) == expected
+        with pytest.raises(InvalidInput, match="key"):
+            storage.submit(lambda t: t.get_all([(ITEMS, ("a",))]))
+
+    def test_the_last_of_each_prefix(self, storage: Storage) -> None:
+        some = [item("a", 3), item("a", -1), item("b", 7, weight=None)]
+        storage.submit(lambda t: t.insert_all(ITEMS, some))
+        names = ["b", "none", "a", "b"]
+        expected = [some[2], None, some[0], some[2]]
+        assert storage.submit(lambda t: t.last_all(ITEMS, names)) == expected
+        assert storage.read_snapshot(lambda t: t.last_all(ITEMS, names)) == expected
+        with pytest.raises(InvalidInput, match="name"):
+            storage.submit(lambda t: t.last_all(ITEMS, [1]))
 
 
 NAMES = ("a", "b", "c")
@@ -230,7 +305,10 @@ def told_by_acts(t: Transaction, draw: random.Random) -> list[object]:
             partial(t.replace, ITEMS, record),
             partial(t.insert_all, ITEMS, [record]),
             partial(t.replace_all, ITEMS, [record]),
+            partial(t.put_all, ITEMS, [record, replace(record, number=number + 1)]),
             partial(t.get, ITEMS, name, number),
+            partial(t.get_all, [(ITEMS, (each, number)) for each in NAMES]),
+            partial(t.last_all, ITEMS, [name, NAMES[0]]),
             partial(t.scan, ITEMS, name, **reading),
             partial(t.scan, ITEMS, limit=4),
             partial(t.scan, ITEMS, after=name),
@@ -281,10 +359,38 @@ class TestGroupedWrites:
         def command(t: Transaction) -> None:
             with suppress(ValueError), grouped_writes(t) as g:
                 g.insert(TOTALS, Total("n", 1))
+                g.memory[TOTALS.name] = "as it would have been"
                 raise ValueError
+            assert t.memory == {}
 
         storage.submit(command)
         assert storage.submit(lambda t: t.get(TOTALS, "n")) is None
+
+    def test_what_was_kept_in_memory_since_outlasts_the_writing(self, storage: Storage) -> None:
+        def command(t: Transaction) -> object:
+            with grouped_writes(t) as g:
+                g.insert(TOTALS, Total("n", 1))
+                g.memory[TOTALS.name] = "as it is now"
+                g.insert(SEATS, Seat(1, 2))
+            assert SEATS.name not in t.memory
+            return t.memory.get(TOTALS.name)
+
+        assert storage.submit(command) == "as it is now"
+
+    def test_nothing_is_read_twice(self, storage: Storage) -> None:
+        def command(t: Transaction) -> None:
+            with grouped_writes(t) as g:
+                wanted: list[tuple[Table[Any], Any]] = [(TOTALS, ("n",)), (SEATS, (1, 2))]
+                assert g.get_all(wanted) == [None, None]
+                assert g.last_all(SEATS, [1, 2]) == [None, None]
+                g._reader = None  # type: ignore[assignment]
+                assert (g.get(TOTALS, "n"), g.get(SEATS, 1, 2)) == (None, None)
+                g.insert_all(SEATS, [Seat(1, 2), Seat(2, 9), Seat(1, 1)])
+                assert g.get_all(wanted) == [None, Seat(1, 2)]
+                assert g.last_all(SEATS, [1, 2]) == [Seat(1, 2), Seat(2, 9)]
+
+        storage.submit(command)
+        assert len(storage.submit(lambda t: t.scan(SEATS))) == 3
 
     def test_memory_is_gone_when_the_table_is_written(self, storage: Storage) -> None:
         def command(t: Transaction) -> None:
@@ -355,6 +461,7 @@ class TestMemory:
             lambda t: t.insert(TUPLES, TotalTuple("m", 1)),
             lambda t: t.replace(TOTALS, Total("n", 1)),
             lambda t: t.replace_all(TOTALS, [Total("n", 1)]),
+            lambda t: t.put_all(TOTALS, [Total("n", 1)]),
         ],
     )
     def test_it_is_gone_when_the_table_is_written(
@@ -872,6 +979,9 @@ class TestOutsideATransaction:
         "insert": lambda s: s.insert(ITEMS, item()),
         "replace": lambda s: s.replace(ITEMS, item()),
         "replace_all": lambda s: s.replace_all(ITEMS, [item()]),
+        "put_all": lambda s: s.put_all(ITEMS, [item()]),
+        "get_all": lambda s: s.get_all([(ITEMS, ("a", 1))]),
+        "last_all": lambda s: s.last_all(ITEMS, ["a"]),
         "get": lambda s: s.get(ITEMS, "a", 1),
         "scan": lambda s: s.scan(ITEMS),
         "create": lambda s: s.create(Table("more", Seat, key=("row",))),

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.deployment.toy_node import ToySettings, public_from, signer_from
 from tests.protecting import row_of
 from tests.unit.pipelines.statistics_parties import SCHEMA, table_of
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.federation import (
     AttemptsOnDisk,
     Client,

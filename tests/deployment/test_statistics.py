@@ -18,7 +18,8 @@ from tests.deployment.toy_federation import (
 )
 from voile.federation import Outcome, Threads
 from voile.federation.secure_aggregation import AttemptStep, SignedMessage
-from voile.pipelines.statistics import MOMENTS, FederatedStatistics, train_statistics
+from voile.pipelines.statistics import FederatedStatistics, train_statistics
+from voile.release.statistics.budget import MOMENTS
 
 pytestmark = [pytest.mark.real, pytest.mark.deployment]
 

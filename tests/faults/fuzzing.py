@@ -32,14 +32,13 @@ from tests.unit.records.audit_log.examples import LOG_KEY, SmallLog, policy, rel
 from voile.app.artefact import (
     finish,
     load_artefact,
-    network_files,
     surrogate_files,
-    table_files,
     write_artefact,
 )
 from voile.app.artefact_manifest import FILES_OF_A_LOG, MANIFEST, log_place
 from voile.app.explain.files import origin_from
 from voile.app.federate import party_key, read_agreement
+from voile.app.model_files import network_files, table_files
 from voile.app.starting import header
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import load_explainer, load_surrogate, save

@@ -58,7 +58,7 @@ from voile.records.audit_log.publishing import (
 )
 from voile.records.audit_log.witness import PART as WITNESS_PART
 from voile.records.audit_log.witness import AddCheckpointRequest
-from voile.records.audit_log.witness_client import Answered, ContradictedCheckpoint
+from voile.records.audit_log.witness_client import AskOutcome, ContradictedCheckpoint
 from voile.records.storage import Storage, open_storage
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
@@ -310,25 +310,25 @@ def closed_port() -> str:
 
 
 STRANGER = SigningKey.generate("stranger.example", WITNESS_KEYS[0].kind)
-FAULTS: dict[str, tuple[Answer, Answered]] = {
-    "garbage": (say(200, b"\x00\xff garbage \n"), Answered.GARBAGE),
-    "empty": (say(200, b""), Answered.GARBAGE),
-    "no newline": (say(200, "— witness0.example QUJDREVGRw==".encode()), Answered.GARBAGE),
+FAULTS: dict[str, tuple[Answer, AskOutcome]] = {
+    "garbage": (say(200, b"\x00\xff garbage \n"), AskOutcome.GARBAGE),
+    "empty": (say(200, b""), AskOutcome.GARBAGE),
+    "no newline": (say(200, "— witness0.example QUJDREVGRw==".encode()), AskOutcome.GARBAGE),
     "false signature": (
         say(200, f"— witness0.example {'A' * 104}\n".encode()),
-        Answered.GARBAGE,
+        AskOutcome.GARBAGE,
     ),
-    "endless": (say(200, b"x" * 1_000_000), Answered.GARBAGE),
-    "replay": (cosign_something_else(WITNESS_KEYS[0]), Answered.GARBAGE),
-    "stranger": (cosign_blindly(STRANGER), Answered.GARBAGE),
-    "refuses": (say(403, b"no\x1b[31m signature\n"), Answered.REFUSED),
-    "breaks": (say(500, b"oops\n"), Answered.REFUSED),
-    "redirects": (say(302, b""), Answered.REFUSED),
-    "409 without a size": (say(409, b"seven\n"), Answered.GARBAGE),
-    "409 for ever": (say(409, b"3\n"), Answered.REFUSED),
-    "409 of the future": (say(409, b"1000000\n"), Answered.AHEAD),
-    "silence": (silence, Answered.LATE),
-    "drip": (drip, Answered.LATE),
+    "endless": (say(200, b"x" * 1_000_000), AskOutcome.GARBAGE),
+    "replay": (cosign_something_else(WITNESS_KEYS[0]), AskOutcome.GARBAGE),
+    "stranger": (cosign_blindly(STRANGER), AskOutcome.GARBAGE),
+    "refuses": (say(403, b"no\x1b[31m signature\n"), AskOutcome.REFUSED),
+    "breaks": (say(500, b"oops\n"), AskOutcome.REFUSED),
+    "redirects": (say(302, b""), AskOutcome.REFUSED),
+    "409 without a size": (say(409, b"seven\n"), AskOutcome.GARBAGE),
+    "409 for ever": (say(409, b"3\n"), AskOutcome.REFUSED),
+    "409 of the future": (say(409, b"1000000\n"), AskOutcome.AHEAD),
+    "silence": (silence, AskOutcome.LATE),
+    "drip": (drip, AskOutcome.LATE),
 }
 
 
@@ -364,7 +364,7 @@ def test_k_of_n_are_collected_before_anything_is_published(storage: Storage, log
         for size in (10, 10, 17, 30):
             append(storage, log, range(storage.submit(log.head).size, size))
             published = publish_with(storage, log, 3, urls)
-            assert {answer.outcome for answer in published.answers} == {Answered.COSIGNED}
+            assert {answer.outcome for answer in published.answers} == {AskOutcome.COSIGNED}
             receipt = bytes(issue_receipt(storage, log, size - 1))
             assert verify_receipt(receipt, policy(3)).verified
 
@@ -381,8 +381,8 @@ def test_one_bad_witness_of_three_is_survived_and_named(
         published = publish_with(storage, log, 2, urls)
         assert time.monotonic() - start < 2.5
         assert [a.outcome for a in published.answers] == [
-            Answered.COSIGNED,
-            Answered.COSIGNED,
+            AskOutcome.COSIGNED,
+            AskOutcome.COSIGNED,
             outcome,
         ]
         assert str(published.answers[2]).isprintable()
@@ -399,14 +399,14 @@ def test_below_the_threshold_what_is_missing_is_named_and_collected_later(
     with ExitStack() as stack:
         good, late = (stack.enter_context(honest(key)) for key in WITNESS_KEYS[1:])
         bad = stack.enter_context(answering(answer))
-        if outcome is Answered.AHEAD:
+        if outcome is AskOutcome.AHEAD:
             with pytest.raises(ContradictedCheckpoint, match="1 of 3") as caught:
                 publish_with(storage, log, 2, [good, bad], patience=0.6)
             assert bad in str(caught.value)
             assert latest_checkpoint(storage) is None
             return
         published = publish_with(storage, log, 2, [good, bad], patience=0.6)
-        assert [a.outcome for a in published.answers] == [Answered.COSIGNED, outcome]
+        assert [a.outcome for a in published.answers] == [AskOutcome.COSIGNED, outcome]
         assert published.missing == 1
         receipt = bytes(issue_receipt(storage, log, 3, NONCES))
         assert not verify_receipt(receipt, policy(2)).verified

@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from voile import Relation
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     GaussianMechanism,
     LaplaceMechanism,
-    PeelingTopK,
-    RandomisedResponse,
     SubsetSelection,
 )
 from voile.privacy.sensitivity import Norm, Sensitivity, count
@@ -74,8 +71,6 @@ def discrete_gaussian_noise() -> NDArray[np.int64]:
 
 CANDIDATES = 8
 CHOICE_EPSILON = 2.0
-PEEL_EPSILON = 1.25
-"""Of each of two."""
 
 
 def neighbouring_scores(falling: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -93,23 +88,6 @@ def chosen(factor: float, scores: tuple[float, ...], draws: int) -> NDArray[np.i
     )
     scaled = factor * np.array(scores)
     return np.array([mechanism.randomise(scaled) for _ in range(draws)])
-
-
-def peeled(factor: float, scores: tuple[float, ...], draws: int) -> NDArray[np.int64]:
-    """First and second candidate, as one number each."""
-    mechanism = PeelingTopK(
-        k=2,
-        epsilon_each=PEEL_EPSILON,
-        sensitivity=unit_sensitivity(Norm.LINF),
-        candidates=len(scores),
-    )
-    scaled = factor * np.array(scores)
-    pairs = [mechanism.randomise(scaled) for _ in range(draws)]
-    return np.array([first * len(scores) + second for first, second in pairs])
-
-
-def responses(mechanism: RandomisedResponse, category: int, draws: int) -> NDArray[np.int64]:
-    return np.array([mechanism.randomise(category) for _ in range(draws)])
 
 
 def named_sets(

@@ -16,6 +16,7 @@ from tests.statistical.assessing import KEPT_BELOW, runs_until_refuted
 from tests.unit.recommenders import examples as shops
 from voile.assess import members_count
 from voile.assess.assessment import AuditTrial
+from voile.assess.claims import UNCHARGED
 from voile.assess.figure_trials import count_trial
 from voile.assess.release_trials import release_trial
 from voile.assess.statistics_trials import at_half_noise, invented_statistics
@@ -85,6 +86,14 @@ def test_correct_statistics_are_kept(place: int, relation: Relation) -> None:
 def test_statistics_with_half_of_their_noise_are_refuted(place: int) -> None:
     charged = invented_statistics(Relation.BLANK_ONE, 0.1, delta=1e-5)[place]
     trial = release_trial("statistics", at_half_noise(charged), charged.cost(1))
+    assert runs_until_refuted(trial, MOST) is not None
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_statistics_that_are_not_charged_are_refuted(place: int) -> None:
+    """Planted fault: one of the three, such as the calibration table, was left out of the bill."""
+    release = invented_statistics(Relation.BLANK_ONE, 0.1, delta=1e-5)[place]
+    trial = release_trial("statistics", release, UNCHARGED)
     assert runs_until_refuted(trial, MOST) is not None
 
 

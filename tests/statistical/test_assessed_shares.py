@@ -12,7 +12,9 @@ from voile.app.assess.subjects import _of_task
 from voile.assess.assessment import AuditTrial
 from voile.assess.statistics_trials import sum_trial
 from voile.federation.secure_aggregation import ActiveServer
-from voile.pipelines.statistics import CALIBRATION, STAGES, StatisticsPlan
+from voile.pipelines.statistics import STAGES, StatisticsPlan, StatisticsTask
+from voile.privacy.events import Zcdp
+from voile.release.statistics.budget import CALIBRATION
 
 pytestmark = pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
 MOST = 20_000
@@ -25,7 +27,8 @@ def plan() -> StatisticsPlan:
 
 
 def trial(found: StatisticsPlan, stage: str = CALIBRATION) -> AuditTrial:
-    return sum_trial(found.tasks[stage], delta=found.delta)
+    task = found.tasks[stage]
+    return sum_trial(task, task.cost(1), delta=found.delta)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -53,6 +56,17 @@ def test_no_noise_from_an_empty_party_is_refuted(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(SharedGaussian, "randomise", randomise)
     assert runs_until_refuted(trial(plan()), MOST) is not None
+
+
+@pytest.mark.parametrize("charged", [None, Zcdp(1e-4)])
+def test_a_calibration_table_that_is_hardly_charged_is_refuted(
+    charged: Zcdp | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Planted fault: what the account pays leaves the third round out, wholly or mostly."""
+    found = plan()
+    monkeypatch.setattr(StatisticsTask, "cost", lambda *_: charged)
+    (tried,) = _of_task(CALIBRATION, found.tasks[CALIBRATION], found.delta)
+    assert runs_until_refuted(tried, MOST) is not None
 
 
 def test_an_agreement_is_assessed_stage_by_stage() -> None:

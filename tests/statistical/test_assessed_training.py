@@ -6,6 +6,7 @@ Faults are patched into the code that runs in production; the trial knows nothin
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,12 +93,14 @@ def test_silent_empty_steps_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None
 def test_noise_that_is_missing_in_one_stage_is_refuted_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    noise = PrivateSteps.gradient_noise
+    plain = loop.private_steps
 
-    def missing(self: PrivateSteps) -> float:
-        return 1e-3 if self.steps == 10 else noise(self)
+    def missing(sums: Any, records: Any, privacy: PrivateSteps, *others: Any) -> Any:
+        noise = 1e-3 if privacy.steps == 10 else privacy.noise_multiplier
+        run = plain(sums, records, replace(privacy, noise_multiplier=noise), *others)
+        return replace(run, event=privacy.event())
 
-    monkeypatch.setattr(PrivateSteps, "gradient_noise", missing)
+    monkeypatch.setattr(loop, "private_steps", missing)
     assert runs_until_refuted(tried(stage(steps=10)), MOST) is not None
     assert runs_until_refuted(tried(stage(steps=11)), 30, at=KEPT_BELOW) is None
 

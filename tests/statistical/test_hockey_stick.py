@@ -15,24 +15,18 @@ from scipy import stats
 
 from tests.statistical import bounds
 from tests.statistical.conftest import (
-    CANDIDATES,
     CHOICE_EPSILON,
     DISCRETE_SCALE,
-    PEEL_EPSILON,
     chosen,
     neighbouring_scores,
-    peeled,
-    responses,
 )
-from voile import Relation
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.accounting.conversion import gaussian_delta, gaussian_epsilon, zcdp_to_epsilon
 from voile.privacy.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
     GaussianMechanism,
     LaplaceMechanism,
-    RandomisedResponse,
     SubsetSelection,
 )
 from voile.privacy.sensitivity import (
@@ -284,32 +278,6 @@ def test_the_exponential_mechanism_keeps_its_claim_unless_half_the_sensitivity_i
 ) -> None:
     pair = [chosen(factor, scores, 8_000) for scores in neighbouring_scores(1)]
     assert (max(_both_ways(pair[0], pair[1], CHOICE_EPSILON)) > 0) is refuted
-
-
-@pytest.mark.parametrize(("factor", "refuted"), [(1.0, False), (2.0, True)])
-def test_peeling_keeps_its_claim_unless_half_the_sensitivity_is_declared(
-    factor: float, refuted: bool
-) -> None:
-    # Whether both candidates that fall are named, in any order.
-    both = np.zeros(CANDIDATES**2, dtype=np.int64)
-    both[[1, CANDIDATES]] = 1
-    pair = [both[peeled(factor, scores, 16_000)] for scores in neighbouring_scores(2)]
-    assert (max(_both_ways(pair[0], pair[1], 2 * PEEL_EPSILON)) > 0) is refuted
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
-def test_randomised_response_keeps_its_claim(epsilon: float) -> None:
-    mechanism = RandomisedResponse(
-        epsilon=epsilon,
-        categories=4,
-        unit=ProtectedUnit.EXPLAINED_ROW,
-        relation=Relation.REPLACE_ONE,
-    )
-    first, second = responses(mechanism, 0, 10_000), responses(mechanism, 1, 10_000)
-    assert bounds.delta_of_outcomes_at_least(first, second, epsilon) < 0
-    assert bounds.delta_of_outcomes_at_least(second, first, epsilon) < 0
-    # The figures are near the claim: half of it is refuted.
-    assert bounds.delta_of_outcomes_at_least(first, second, epsilon / 2) > 0
 
 
 def test_subset_selection_keeps_its_claim() -> None:

@@ -15,15 +15,11 @@ from tests.statistical.conftest import (
     CANDIDATES,
     CHOICE_EPSILON,
     DISCRETE_SCALE,
-    PEEL_EPSILON,
     chosen,
     named_sets,
-    peeled,
-    responses,
 )
-from voile import Relation
-from voile.core.guarantee import ProtectedUnit
-from voile.privacy.mechanisms import RandomisedResponse, SubsetSelection
+from voile.core.guarantee import ProtectedUnit, Relation
+from voile.privacy.mechanisms import SubsetSelection
 
 CHANCE = 1e-7
 
@@ -110,41 +106,6 @@ def test_the_exponential_mechanism_follows_its_law() -> None:
     assert _fits(observed, weights / weights.sum())
     flipped = np.sqrt(weights)  # half of epsilon
     assert not _fits(observed, flipped / flipped.sum())
-
-
-def test_peeling_names_ordered_pairs_with_the_probabilities_of_two_choices() -> None:
-    scores = SCORES[:5]
-    observed = np.bincount(peeled(1.0, scores, 15_000), minlength=25)
-    weights = _odds(PEEL_EPSILON)[:5]
-    total = weights.sum()
-    law = np.zeros(25)
-    for i, j in itertools.permutations(range(5), 2):
-        law[5 * i + j] = weights[i] / total * weights[j] / (total - weights[i])
-    assert _fits(observed, law)
-    assert not _fits(observed, law.reshape(5, 5).T.ravel())
-
-
-def test_naming_all_candidates_gives_every_order_its_probability() -> None:
-    observed = np.bincount(peeled(1.0, SCORES[:2], 8_000), minlength=4)
-    weights = _odds(PEEL_EPSILON)[:2]
-    better = weights[1] / weights.sum()
-    assert observed[0] == observed[3] == 0
-    assert _fits(observed[1:3], [1 - better, better])
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_randomised_response_follows_its_law(epsilon: float) -> None:
-    mechanism = RandomisedResponse(
-        epsilon=epsilon,
-        categories=5,
-        unit=ProtectedUnit.EXPLAINED_ROW,
-        relation=Relation.REPLACE_ONE,
-    )
-    observed = np.bincount(responses(mechanism, 3, 10_000), minlength=5)
-    truth = math.exp(epsilon) / (math.exp(epsilon) + 4)
-    law = [(1 - truth) / 4] * 5
-    law[3] = truth
-    assert _fits(observed, law)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 5.0])

@@ -119,7 +119,7 @@ class HistoryCanaries:
         popular = np.arange(2.0 * count, 0.0, -1.0)
         return _RecordedNetwork(
             self._users(coins),
-            _KnownGradients(_BEYOND * privacy.first_norm, self.lines),
+            _KnownGradients(_BEYOND * privacy.clipping_norm, self.lines),
             protected=real.protected,
             delta=real.delta,
             chosen=ItemPopularity(popular, event=None),
@@ -141,9 +141,9 @@ class HistoryCanaries:
 
     def _scores(self, seen: Floats) -> dict[str, Floats]:
         count, steps = self.canaries, replace(self.release.privacy, rows=self.canaries)
-        unit = steps.first_norm / (steps.sampling_rate * steps.rows)
+        unit = steps.clipping_norm / (steps.sampling_rate * steps.rows)
         along = seen[:, :count] / unit
-        noise, rate, relation = steps.gradient_noise(), steps.sampling_rate, steps.relation
+        noise, rate, relation = steps.noise_multiplier, steps.sampling_rate, steps.relation
         return gradient_scores(along, along, log_likelihood(along, rate, noise, relation))
 
 

@@ -29,13 +29,11 @@ Compatibility promise: an artefact of version n is read by every later voile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
-
-import numpy as np
+from typing import Any, Final
 
 from voile.app.alarms import alarms
 from voile.app.artefact_manifest import (
@@ -54,37 +52,39 @@ from voile.app.artefact_manifest import (
     write_json,
     write_manifest,
 )
-from voile.app.trained_model import wrapped_additive
+from voile.app.model_files import (
+    BLACK_BOX,
+    REFERENCE,
+    SCHEMA,
+    Files,
+    read_network,
+    trained_arrays,
+    wrapped_additive,
+    wrapped_network,
+)
 from voile.attribution import FastShap, Surrogate
 from voile.attribution.fastshap import export_onnx, load_explainer, load_surrogate, save
-from voile.core import array_file
 from voile.core.atomic_file import check_output, check_output_folder, replace_file
-from voile.core.errors import InvalidInput, Refused, VerificationFailed
+from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import Guarantee
-from voile.core.input_file import damaged
 from voile.core.optional import optional
 from voile.core.schema import Rows, Schema, is_table
 from voile.datasets.tables import read_table
 from voile.federation import HistoryRow, read_history, write_history
 from voile.federation.arrays import Arrays
 from voile.federation.history import without_times
-from voile.federation.stored_text import write_arrays
 from voile.models import Outputs, WrappedModel
 from voile.models.additive import AdditiveModel
-from voile.pipelines.calibration import Calibration, last_layer
 from voile.pipelines.image_classifier import ImageModel
 from voile.pipelines.images import ImageSchema
-from voile.pipelines.tables import NetworkModel, NetworkModelForward, OutputHead
+from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.release import Origin, trained_privately
 from voile.training import arrays_of
 
-SCHEMA: Final = "schema.toml"
-BLACK_BOX: Final = "black_box.safetensors"
 SURROGATE: Final = "surrogate.safetensors"
 EXPLAINER: Final = "explainer.safetensors"
 EXPLAINER_ONNX: Final = "explainer.onnx"
-REFERENCE: Final = "reference.parquet"
 GUARANTEES: Final = "guarantees.json"
 FIGURES: Final = "figures.json"
 HISTORY: Final = "history.parquet"
@@ -106,35 +106,6 @@ _PARTS: Final = {
 }
 """By one file of the format, all that are there together with it."""
 _OPTIONAL: Final = frozenset[str]().union(*_PARTS.values())
-_BLACK_BOX_FILE: Final = "voile black box"
-_CALIBRATION: Final = "calibration"
-_TRAINED: Final = "trained"
-
-Writer: TypeAlias = Callable[[Path], object]
-"""Writes one file, whole or not at all."""
-Files: TypeAlias = Mapping[str, Writer]
-"""What a pipeline leaves in its artefact, by the name of the file."""
-
-
-def table_files(schema: Schema, reference: Rows) -> Files:
-    """What rows look like, and public ones to compare with."""
-    return {
-        SCHEMA: partial(_write_schema, schema),
-        REFERENCE: partial(_write_rows, schema, reference),
-    }
-
-
-def network_files(
-    model: NetworkModel, trained: Arrays, calibration: Calibration | None = None
-) -> Files:
-    """A network.
-
-    Args:
-        trained, calibration: the arrays as the rounds left them, and what was done to them.
-    """
-    label = {} if calibration is None else _as_trained(trained, calibration)
-    arrays = arrays_of(model.network)
-    return {BLACK_BOX: lambda path: write_arrays(path, _BLACK_BOX_FILE, arrays, label)}
 
 
 def surrogate_files(surrogate: Surrogate, explainer: FastShap, example: Rows) -> Files:
@@ -262,7 +233,7 @@ class Artefact:
             raise Refused(
                 "this artefact explains an external model; it holds the surrogate, not the model"
             )
-        return array_file.read(self._home / BLACK_BOX, _BLACK_BOX_FILE)
+        return read_network(self._home / BLACK_BOX)
 
     @property
     def trained(self) -> Arrays:
@@ -271,17 +242,7 @@ class Artefact:
         `VerificationFailed` if the model is not what its own calibration makes of these arrays.
         """
         arrays, (_, label) = arrays_of(self.network.network), self._black_box
-        if _CALIBRATION not in label:
-            return arrays
-        with damaged(self.folder / BLACK_BOX):
-            calibration, layer = Calibration.from_plain(label[_CALIBRATION]), label[_TRAINED]
-            before = {name: np.array(layer[name], np.float32) for name in last_layer(arrays)}
-            after = calibration.fold({**arrays, **before})
-        if not all(np.array_equal(after[name], arrays[name]) for name in arrays):
-            raise VerificationFailed(
-                f"{self.folder / BLACK_BOX}: the model is not the trained one after calibration"
-            )
-        return {**arrays, **before}
+        return trained_arrays(arrays, label, self.folder / BLACK_BOX)
 
     @cached_property
     def additive(self) -> AdditiveModel | None:
@@ -305,16 +266,7 @@ class Artefact:
         """The private model, as every part of voile takes it."""
         if self.additive is not None:
             return wrapped_additive(self.additive)
-        network = self.network
-        return WrappedModel(
-            forward=NetworkModelForward(network),
-            identity=lambda: network.digest,
-            width=len(network.feature_names),
-            feature_names=network.feature_names,
-            output_names=network.output_names,
-            outputs=network.outputs,
-            source=network,
-        )
+        return wrapped_network(self.network)
 
     def predict(self, rows: Any) -> Outputs:
         """What the private model says, (n, outputs): the probability of each category of the
@@ -441,20 +393,5 @@ def _expected(logs: Mapping[str, str], files: Collection[str]) -> frozenset[str]
     return _ALWAYS.union(files_of_logs(logs), *parts)
 
 
-def _as_trained(trained: Arrays, calibration: Calibration) -> dict[str, Any]:
-    """What leads from the saved model back to the trained one, whose digest is in the log."""
-    layer = {name: trained[name].tolist() for name in last_layer(trained)}
-    return {_CALIBRATION: calibration.plain, _TRAINED: layer}
-
-
 def _write_schema(schema: Schema | ImageSchema, path: Path) -> None:
     replace_file(path, schema.dumps().encode())
-
-
-def _write_rows(schema: Schema, rows: Rows, path: Path) -> None:
-    pyarrow = optional("pyarrow", extra="explain")
-    parquet = optional("pyarrow.parquet", extra="explain")
-    columns = {name: np.asarray(column).tolist() for name, column in schema.table(rows).items()}
-    sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.table(columns), sink)
-    replace_file(path, sink.getvalue().to_pybytes())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -23,6 +23,7 @@ from voile.app.commands.budget import (
 )
 from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
+from voile.app.workspace.ledger_comparison import difference_from
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.input_file import read_file, read_json
@@ -41,6 +42,7 @@ from voile.records.audit_log import (
 from voile.records.audit_log.notes import LARGEST_NOTE
 from voile.records.checkpoints import Kept, kept_checkpoint, read_policy
 from voile.records.ledger import (
+    Account,
     AccountNode,
     AdaptiveSpending,
     BudgetReport,
@@ -224,28 +226,10 @@ class ForecastResult:
 
 def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     """Open it, on record."""
-    protected = Protected(
-        command.unit,
-        command.relation,
-        command.dataset,
-        command.columns,
-    )
-    plan = command.plan
-    asked = Opening(
-        name=command.account,
-        protected=protected,
-        epsilon=command.epsilon,
-        delta=command.delta,
-        spending=AdaptiveSpending(command.orders)
-        if plan is None
-        else PlannedSpending(_events(plan)),
-        parent=command.parent,
-        children=Children.PARALLEL if command.parallel else Children.SEQUENTIAL,
-        shares_rows_with=command.shares_rows_with,
-    )
+    asked = opening_of(command)
     for weakness in weaknesses(command.epsilon, command.delta):
         context.say(f"voile: warning: {weakness}")
-    with _records(command) as vault:
+    with _records(command, context) as vault:
         done = open_budget(
             vault.storage,
             vault.ledger,
@@ -259,10 +243,52 @@ def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     return BudgetResult({**facts, "entry": done.entry}, kept)
 
 
-def renew_account(command: RenewBudget, _context: Context) -> BudgetResult:
+def opening_of(command: OpenBudget) -> Opening:
+    """What is to be opened; `InvalidInput` if it cannot be."""
+    protected = Protected(
+        command.unit,
+        command.relation,
+        command.dataset,
+        command.columns,
+    )
+    plan = command.plan
+    return Opening(
+        name=command.account,
+        protected=protected,
+        epsilon=command.epsilon,
+        delta=command.delta,
+        spending=AdaptiveSpending(command.orders)
+        if plan is None
+        else PlannedSpending(_events(plan)),
+        parent=command.parent,
+        children=Children.PARALLEL if command.parallel else Children.SEQUENTIAL,
+        shares_rows_with=command.shares_rows_with,
+    )
+
+
+def open_or_compare(command: OpenBudget, context: Context, vault: Vault) -> Account:
+    """The account of this name: opened now, or on record with these very terms."""
+    asked = opening_of(command)
+    found = vault.find_account(asked.name)
+    if found is None:
+        try:
+            open_account(command, context)
+        except InvalidInput:
+            if vault.find_account(asked.name) is None:
+                raise  # else another process was first
+        found = vault.account(asked.name)
+    if difference := difference_from(found, asked):
+        raise InvalidInput(
+            f"the budget {asked.name!r} is on record with other terms: {difference}. Reopen it "
+            "with the terms on record, or choose another name for another version of the data"
+        )
+    return found
+
+
+def renew_account(command: RenewBudget, context: Context) -> BudgetResult:
     """Start a new period, on record."""
     name = command.account
-    with _records(command) as vault:
+    with _records(command, context) as vault:
         done = renew_budget(
             vault.storage,
             vault.ledger,
@@ -365,7 +391,10 @@ def _place(database: str, key: Path | None = None, policy: Path | None = None) -
     return usual_place(database=database, signing_key=key, policy=policy)
 
 
-def _records(command: OpenBudget | RenewBudget) -> AbstractContextManager[Vault]:
+def _records(command: OpenBudget | RenewBudget, context: Context) -> AbstractContextManager[Vault]:
+    """Those that the door has open, or opened for this call."""
+    if context.service is not None:
+        return nullcontext(context.service.vault)
     place = _place(command.database, command.signing_key, command.policy)
     return open_vault_at(place, signing=None)
 

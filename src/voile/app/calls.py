@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from voile.app.commands import (
     assess,
     audit,
+    backup,
     budget,
     explain,
     federate,
     recommend,
+    serve,
     train,
     workspace,
 )
@@ -79,6 +81,12 @@ HANDLERS: Final[dict[type[Command], str]] = {
     federate.ShowNodeStatus: "voile.app.federate.join:show_status",
     federate.MakeNodeKeys: "voile.app.federate.join:make_keys",
     federate.WriteReport: "voile.app.report.handler:write",
+    backup.Backup: "voile.app.backups:back_up",
+    backup.Restore: "voile.app.backups:restore",
+    serve.Serve: "voile.app.serving.handler:serve",
+    serve.AddKey: "voile.app.keys:add",
+    serve.ListKeys: "voile.app.keys:list_all",
+    serve.RevokeKey: "voile.app.keys:revoke",
     federate.StartTestbed: "voile.app.testbed:start",
     federate.StopTestbed: "voile.app.testbed:stop",
 }
@@ -154,7 +162,8 @@ class Context:
         speed: how to explain, with a line of progress where somebody watches.
         service: answers from records that stay open between calls, and are signed by a schedule;
             None to open them for each call.
-        known: what was loaded for earlier calls, by the name of a release; None to load anew.
+        known: what was loaded for earlier calls, by the name of a release or the model itself;
+            None to load anew.
     """
 
     say: Callable[[str], None] = _unheard
@@ -169,7 +178,7 @@ class Context:
     stop: threading.Event = field(default_factory=threading.Event)
     speed: Callable[[], Speed | None] = _plain_speed
     service: ReleaseService | None = None
-    known: dict[str, Any] | None = field(default=None, repr=False)
+    known: dict[Any, Any] | None = field(default=None, repr=False)
 
     def check_overwriting(self, outputs: Sequence[Path], *, allowed: bool) -> None:
         """Before anything is computed or charged."""

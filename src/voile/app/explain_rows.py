@@ -17,6 +17,7 @@ import numpy as np
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
+from voile.app.commands.fields import InMemory
 from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
 from voile.app.explain.inputs import ExplanationInputs, ModelFolder, find_artefact, load_inputs
@@ -24,6 +25,7 @@ from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
 from voile.app.explain.released import AssessedClaims, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
+from voile.app.explain.walk import BudgetUse, budget_use
 from voile.app.output_check import files_of
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
@@ -32,6 +34,7 @@ from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.federation.history import event_as_text
+from voile.models import DeclaredOutputs
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.records.checkpoints import Kept
 from voile.records.ledger import Account
@@ -84,11 +87,15 @@ class PreviewResult:
 
     Args:
         count, of: how many of what it would be about.
+        outputs: where the outputs of the model lie.
+        use: of the account that would pay; None if it is free, or was answered before.
     """
 
     preview: Preview
     count: int
     of: str = "rows"
+    outputs: DeclaredOutputs | None = None
+    use: BudgetUse | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -145,17 +152,19 @@ class ExplanationJob:
             return known
         workspace = find_workspace(command)
         if workspace is None:
-            job = cls._without_workspace(command)
+            job = cls._without_workspace(command, context)
         else:
-            spec = workspace.spec(command.model)
+            spec = workspace.spec(str(command.model))
             job = cls(spec, workspace.place, find_artefact(spec.model), workspace)
         if context.known is not None:
             context.known[command.model] = job
         return job
 
     @classmethod
-    def _without_workspace(cls, command: Explain) -> ExplanationJob:
+    def _without_workspace(cls, command: Explain, context: Context) -> ExplanationJob:
         spec, artefact = command.spec, find_artefact(command.model)
+        if context.service is not None:  # the records that the door has open
+            return cls(spec, context.service.vault.place, artefact)
         place = usual_place(
             None if artefact is None else artefact.folder,
             database=command.database,
@@ -187,9 +196,11 @@ class ExplanationJob:
     def release(self, service: ReleaseService, rows: int) -> Release[Explanation]:
         """What answers for this many rows.
 
-        Built once; of a population it depends on the number of rows, which is public.
+        Built once, or for each number of rows that it depends on, which is public.
         """
-        key = rows if self.spec.protect is RowPart.POPULATION else 0
+        spec = self.spec
+        by_rows = spec.protect is RowPart.POPULATION or spec.total_epsilon is not None
+        key = rows if by_rows else 0
         if key not in self._built:
             self._check_paid(service)
             self._built[key] = build_release(self.inputs(None), self._account(service), rows)
@@ -198,9 +209,9 @@ class ExplanationJob:
     def _check_paid(self, service: ReleaseService) -> None:
         """A trained model's word is compared with the ledger that paid, unless somebody else says
         where it comes from."""
-        from voile.app.trained_model import TrainedModel, check_paid
+        from voile.app.trained_folder import TrainedFolder, check_paid
 
-        if isinstance(self.artefact, TrainedModel) and self.spec.model_origin is None:
+        if isinstance(self.artefact, TrainedFolder) and self.spec.model_origin is None:
             check_paid(service.vault, self.artefact)
 
     def preview(
@@ -258,7 +269,8 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         release = job.release(service, rows.count)
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
-            return PreviewResult(found, rows.count)
+            use = None if payer is None else budget_use(vault, payer, found.event)
+            return PreviewResult(found, rows.count, outputs=inputs.model.outputs, use=use)
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):
             with job.affordability(service, rows.count).refuse_with_advice():
@@ -284,6 +296,8 @@ def find_workspace(command: Explain) -> WorkspaceFile | None:
     about one promise are one too many.
     """
     name = command.model
+    if isinstance(name, InMemory):
+        return None
     if command.workspace is None and not os.path.lexists(WORKSPACE):
         return None
     found = WorkspaceFile.read(command.workspace or Path(WORKSPACE))

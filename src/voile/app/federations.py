@@ -13,19 +13,20 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from voile.app.artefact import REPORT, check_place
+from voile.app.artefact import REPORT, check_place, is_artefact
 from voile.app.calls import Context
 from voile.app.commands.federate import (
     Federate,
     LocalTransport,
     MakeServerKey,
+    NewFederation,
     ShowFederationStatus,
     StopFederation,
 )
 from voile.app.federate.agreement import FederationAgreement
 from voile.app.federate.expectation import FederationPreview
 from voile.app.federate.files import read_job, read_server
-from voile.app.federate.join import server_key_line
+from voile.app.federate.founding import read_draft
 from voile.app.federate.kinds import ServerSide
 from voile.app.federate.party import Job, Say, open_node
 from voile.app.federate.preview import preview
@@ -45,7 +46,6 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.one_thread import one_thread
 from voile.federation import Node, Progress
-from voile.federation.flower.simulation import simulate
 from voile.federation.progress import NoProgress
 from voile.training import Progress as Steps
 
@@ -71,6 +71,8 @@ def federate_simulated(
             "a secure sum keeps keys in memory between its steps, and a simulation opens a party "
             "for each message anew: leave --transport out, or use --superlink"
         )
+    from voile.federation.flower.simulation import simulate  # loads flwr
+
     announce(job.agreement, job.server, say)
     return simulate(
         list(job.agreement.sizes),
@@ -105,7 +107,7 @@ class FederationResult:
 
     Args:
         agreement: digest of what all parties have agreed on.
-        artefact, report: where they lie.
+        artefact, report: where they lie; of tables in memory the report is not written yet.
         figures: the last figure of each stage, by what it is.
         compared: figures with intervals, and what they are compared with.
         output: the server's folder, which is a workspace.
@@ -162,8 +164,10 @@ def run_federation(command: Federate, context: Context) -> FederationResult | Fe
         )
     artefact = done.artefact
     report = artefact.folder / REPORT
-    if not (done.was_complete and report.exists()):
-        write_report(artefact)
+    if not isinstance(command.config, NewFederation) and not (
+        done.was_complete and report.exists()
+    ):
+        write_report(artefact)  # in Python, whoever wants one asks for it
     return FederationResult(
         agreement=agreement.digest,
         artefact=artefact.folder,
@@ -190,15 +194,21 @@ def stop(command: StopFederation, _context: Context) -> StopResult:
 
 def make_server_key(command: MakeServerKey, _context: Context) -> ServerKey:
     """The server's key, made if there is none."""
+    from voile.app.federate.join import server_key_line
+
     return ServerKey(server_key_line(command.config))
 
 
 def _preview(command: Federate) -> FederationPreview:
     """From the files of all parties, or from those of the server alone."""
+    if isinstance(command.config, NewFederation):
+        draft = read_draft(command.config)
+        return preview(draft.agreement, draft.server)
+    config = Path(command.config)
     if command.superlink is None:
-        job = read_job(command.config)
+        job = read_job(config)
         return preview(job.agreement, job.server)
-    agreement, server, _ = read_server(command.config)
+    agreement, server, _ = read_server(config)
     return preview(agreement, server)
 
 
@@ -206,20 +216,44 @@ def _runner(
     command: Federate, context: Context
 ) -> tuple[FederationAgreement, ServerSide, Callable[..., FederationRun]]:
     """What trains: in this process, by workers of a simulation, or over a SuperLink."""
+    if isinstance(command.config, NewFederation):
+        return _founded(command, context)
+    config = Path(command.config)
     if command.superlink is None:
-        job = read_job(command.config)
+        job = read_job(config)
         job = replace(job, server=_accepted(job.agreement, job.server, command, context))
         if command.transport is LocalTransport.THREADS:
             return job.agreement, job.server, partial(federate, job)
 
-        return job.agreement, job.server, partial(federate_simulated, command.config, job)
+        return job.agreement, job.server, partial(federate_simulated, config, job)
     if command.transport is not LocalTransport.THREADS:
         raise InvalidInput("--superlink is a transport of its own: leave out --transport")
     from voile.app.federate.join import DeployedServer
 
-    found = DeployedServer.read(command.config)
+    found = DeployedServer.read(config)
     found = replace(found, server=_accepted(found.agreement, found.server, command, context))
     return found.agreement, found.server, partial(found.federate, command.superlink)
+
+
+def _founded(
+    command: Federate, context: Context
+) -> tuple[FederationAgreement, ServerSide, Callable[..., FederationRun]]:
+    """Nothing is written before it is accepted."""
+    if command.superlink is not None or command.transport is not LocalTransport.THREADS:
+        raise InvalidInput(
+            "parties whose rows are handed over are all in this process; for other machines or a "
+            "simulation, name a federation.toml"
+        )
+    draft = read_draft(command.config)
+    server = _accepted(draft.agreement, draft.server, command, context)
+    job = draft.found()
+    if is_artefact(server.folder / ARTEFACT):
+        context.say(
+            f"{command.config.folder}: this run is complete, and its result is given again; the "
+            "rows that are handed over now are not used. Train anew in another folder"
+        )
+    job = replace(job, server=replace(job.server, remarks=server.remarks))
+    return job.agreement, job.server, partial(federate, job)
 
 
 def _accepted(
@@ -239,6 +273,6 @@ def _accepted(
         raise Refused(
             "nothing was charged, because of the warnings marked with ! above: "
             + "; ".join(each.text for each in found.blocking)
-            + ". Pass --yes to continue anyway"
+            + ". Pass --yes to continue anyway (in Python: insist=True)"
         )
     return replace(server, remarks=())

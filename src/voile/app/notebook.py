@@ -31,7 +31,8 @@ def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
     Models and backgrounds are read when a release is first asked for, and kept. Promises that every
     explanation is charged and on record before it is returned.
 
-    >>> from voile import ExplanationSpec, start_workspace
+    >>> from voile.app.explain import ExplanationSpec
+    >>> from voile.app.workspace import start_workspace
     >>> files = {"scoring.py": "risk = lambda rows: rows[:, 0]",
     ...          "patients.csv": "age\n" + "0.5\n" * 200,
     ...          "clinic.toml": 'name = "c"\nfeatures.age = {kind = "continuous", bounds = [0, 1]}'}

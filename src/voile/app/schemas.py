@@ -65,19 +65,18 @@ def propose(name: str, table: Mapping[str, RawColumn], label: str | None) -> Pro
     Args:
         name: of the schema.
         table: raw values that are public.
-        label: the column to predict; the last one if None.
+        label: the column to predict, if there is one.
     """
-    chosen = label if label is not None else list(table)[-1]
-    if chosen not in table:
-        raise InvalidInput(f"there is no column {chosen!r}; found {', '.join(table)}")
+    if label is not None and label not in table:
+        raise InvalidInput(f"there is no column {label!r}; found {', '.join(table)}")
     found = {column: _domain(values) for column, values in table.items()}
-    wanted = _label_domain(table[chosen], found[chosen])
+    wanted = None if label is None else _label_domain(table[label], found[label])
     features = [
         Feature(column, domain)
         for column, domain in found.items()
-        if column != chosen and domain is not None
+        if column != label and domain is not None
     ]
-    if not features or wanted is None:
+    if not features or (label is not None and wanted is None):
         raise InvalidInput(
             "no schema follows from these rows: expected a label and at least one other column "
             f"with numbers or up to {MOST_CATEGORIES} different texts"
@@ -89,7 +88,8 @@ def propose(name: str, table: Mapping[str, RawColumn], label: str | None) -> Pro
         for column, values in table.items()
         if (words := _missing_words(values, found[column]))
     }
-    return Proposal(Schema(name, tuple(features), Label(chosen, wanted)), left_out, coded, missing)
+    predicted = None if label is None or wanted is None else Label(label, wanted)
+    return Proposal(Schema(name, tuple(features), predicted), left_out, coded, missing)
 
 
 def proposal_text(proposal: Proposal) -> str:
@@ -112,6 +112,8 @@ def proposal_text(proposal: Proposal) -> str:
 
 
 def _domain(column: RawColumn) -> Numbers | Categories | None:
+    if column.dtype.kind in "mMV":  # times are not read, see `voile.core.schema`
+        return None
     read = read_numbers(column)
     values = read.values[~np.isnan(read.values) & np.isfinite(read.values)]
     if not read.unusable.any() and len(values):
@@ -242,7 +244,9 @@ def propose_schema(command: ProposeSchema, context: Context) -> SchemaProposalRe
         check_output(output)
         context.check_overwriting([output], allowed=command.overwrite)
     name = "proposed" if data == "-" else Path(data).stem
-    proposal = propose(name, read_table(data), command.label)
+    table = read_table(data)
+    label = list(table)[-1] if command.label is None else command.label
+    proposal = propose(name, table, label)
     if output is not None:
         replace_file(output, proposal_text(proposal).encode())
     return SchemaProposalResult(proposal, output)

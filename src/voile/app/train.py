@@ -1,11 +1,12 @@
-"""A private model from one table: three charged releases, then everything is free.
+"""A private model from one table: a few charged releases, then everything is free.
 
-All three are charged in one transaction, or none. Asking again gives the same model at no cost; a
+All of them are charged in one transaction, or none. Asking again gives the same model at no cost; a
 new one (`redraw`) is paid for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -25,15 +26,11 @@ from voile.app.explain.files import PICTURES, check_suffix
 from voile.app.explain.rows import check_columns
 from voile.app.explain_rows import PreviewResult
 from voile.app.output_check import check_outputs
-from voile.app.train_quality import joint_quality
+from voile.app.train_chain import Training
+from voile.app.train_defaults import found_schema, paying_records
+from voile.app.train_network import NetworkTraining
 from voile.app.train_statistics import StatisticsTraining
-from voile.app.trained_model import (
-    FOLDER,
-    STATISTICS,
-    TrainedModel,
-    paid_for,
-    save_trained_model,
-)
+from voile.app.trained_folder import FOLDER, NETWORK, STATISTICS, TrainedFolder, paid_for
 from voile.core.atomic_file import replace_file
 from voile.core.choices import chosen
 from voile.core.errors import InvalidInput
@@ -44,12 +41,11 @@ from voile.models.additive import link_of
 from voile.pipelines.tables import TableRecords
 from voile.records.checkpoints import Kept
 from voile.records.vault import check_named, usual_place
-from voile.release.statistics import (
-    LabelledRecords,
-    PrivateStatistics,
-)
 
-LEARNERS: Final = {STATISTICS: StatisticsTraining}
+LEARNERS: Final[Mapping[str, type[Training]]] = {
+    STATISTICS: StatisticsTraining,
+    NETWORK: NetworkTraining,
+}
 """By name, how a model is learned from one table."""
 
 
@@ -65,7 +61,7 @@ class TrainedModelResult:
         plot: where its curves were drawn, if they were.
     """
 
-    trained: TrainedModel
+    trained: TrainedFolder
     new: tuple[str, ...]
     since: float
     kept: Kept | None
@@ -85,13 +81,12 @@ class TrainedModelResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         trained = self.trained
-        model = trained.additive
-        used = [feature.name for feature in model.bins]
+        used, names = trained.used_features, trained.schema.feature_names
         return {
             "model": str(trained.folder),
-            "rows": trained.budget.rows,
-            "used_features": used,
-            "without_influence": [name for name in model.feature_names if name not in used],
+            "rows": trained.rows,
+            "used_features": list(used),
+            "without_influence": [name for name in names if name not in used],
             "quality": dict(trained.quality),
             "charges": list(trained.charges),
             "replayed": not self.new,
@@ -103,13 +98,13 @@ class TrainedModelResult:
 
 
 def train(command: Train, context: Context) -> TrainedModelResult | PreviewResult:
-    """Check, then charge three releases, and write what was learned."""
+    """Check, then charge all releases, and write what was learned."""
     learner = chosen(LEARNERS, command.model, "model")
     FOLDER.check_place(command.folder)
     _check_plot(command)
     schema = _schema(command)
     open_rows = _open_rows(command, schema, context)
-    records = LabelledRecords.read(_protected(command, schema), schema)
+    records = learner.read(_protected(command, schema), schema)
     check_named(command.signing_key, command.policy)
     place = usual_place(
         database=command.database,
@@ -117,8 +112,8 @@ def train(command: Train, context: Context) -> TrainedModelResult | PreviewResul
         policy=command.policy,
         replay_key=command.replay_key,
     )
-    with context.records(place) as service:
-        training = learner(service, records, schema, command)
+    with paying_records(command, context, place, len(records)) as (service, command):
+        training = learner(service, records, schema, command, open_rows, context.steps)
         if command.preview:
             return PreviewResult(training.preview(), len(records))
         _check_replaced(command, training)
@@ -126,11 +121,10 @@ def train(command: Train, context: Context) -> TrainedModelResult | PreviewResul
             context.ask(f"{training.warning}. Train all the same?")
         before = records_so_far(service)
         with context.charging(service.vault, lambda: ()):
-            statistics = training.learn()
-            quality = joint_quality(training.quality(statistics), _measured(statistics, open_rows))
+            learned = training.learn()
             # Signed before anything leaves: a database that is set back afterwards is noticed.
             kept = context.sign(service.vault)
-            trained = save_trained_model(statistics, quality, command.folder)
+            trained = training.save(learned, command.folder)
         new = charged_since(service, trained.charges, before)
         since = charged_at(service, trained.charges[0])
     if command.plot is not None:
@@ -146,6 +140,8 @@ def _check_plot(command: Train) -> None:
     """Before anything is charged."""
     if command.plot is None or command.preview:
         return
+    if command.model == NETWORK:
+        raise InvalidInput("--plot draws curves, and a network has none; leave it out")
     check_suffix(command.plot, PICTURES)
     if command.folder.resolve() in command.plot.resolve().parents:
         raise InvalidInput(f"{command.plot}: choose a place outside of the model's folder")
@@ -158,7 +154,7 @@ def _check_plot(command: Train) -> None:
         )
 
 
-def _check_replaced(command: Train, training: StatisticsTraining) -> None:
+def _check_replaced(command: Train, training: Training) -> None:
     """A model that was paid for is replaced by itself only, unless somebody says so."""
     there = paid_for(command.folder)
     if there is not None and there != training.paid_before and not command.overwrite:
@@ -173,13 +169,12 @@ def _check_replaced(command: Train, training: StatisticsTraining) -> None:
 
 
 def _schema(command: Train) -> Schema:
-    given = command.schema_file
-    schema = given if isinstance(given, Schema) else Schema.load(Path(given))
+    schema = found_schema(command)
     link_of(schema)
     label = None if schema.label is None else schema.label.name
-    if command.target not in (None, label):
+    if command.label not in (None, label):
         raise InvalidInput(
-            f"--target {command.target!r}: the label of the schema {schema.name!r} is {label!r}; "
+            f"--label {command.label!r}: the label of the schema {schema.name!r} is {label!r}; "
             "only the label can be predicted"
         )
     return schema
@@ -216,23 +211,6 @@ def _open_rows(command: Train, schema: Schema, context: Context) -> TableRecords
     if np.isnan(found.labels).all():
         raise InvalidInput(f"{source}: no row has a label and a feature that can be read")
     return found
-
-
-def _measured(statistics: PrivateStatistics, rows: TableRecords | None) -> dict[str, Any] | None:
-    """How good the model is on public rows, beside a linear model of these rows alone."""
-    if rows is None:
-        return None
-    from voile.app.federate.quality import judged_rows
-
-    said = statistics.model.predict(rows.rows)
-    judged, places = judged_rows(said, rows), np.arange(len(rows))
-    halves = [(places[n::2], rows.only(places[1 - n :: 2])) for n in (0, 1)]
-    apart = [judged_rows(said[own], rows.only(own), other)["figures"] for own, other in halves]
-    for name, figure in judged["figures"].items():
-        linear = [each.get(name, {}).get("linear_model") for each in apart]
-        if None not in linear:
-            figure["linear_model"] = float(np.mean(linear))
-    return judged
 
 
 def _table(given: Any, schema: Schema, read: Any) -> Any:

@@ -3,6 +3,10 @@
 The calibration table counts rows of each class by the score that the model gives them. Log-loss
 and AUC follow from it at no further cost. They are rough: all rows of a score bin count as if they
 had its middle score, and one figure of the model, its slope, was fitted to the same table.
+
+These rows are also the ones that the model was made from. With k free parameters and n rows that
+makes the log-loss about k/n too low (Akaike 1974), also if labels have nothing to do with features.
+What a model gains has to be more than that.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ class CalibrationFigures:
         rows: how many there are; public.
         chances: the probability of the second class that the model states in each bin.
         rate: the label rate, from releases before this table.
+        optimism: by how much the log-loss is too low, for being that of rows that were fitted to.
     """
 
     counts: Table
@@ -53,6 +58,7 @@ class CalibrationFigures:
     rows: int
     chances: NDArray[np.float64]
     rate: float
+    optimism: float = 0.0
 
     @classmethod
     def from_releases(cls, statistics: PrivateStatistics) -> CalibrationFigures:
@@ -70,6 +76,7 @@ class CalibrationFigures:
             statistics.budget.rows,
             expit(slope.intercept + slope.factor * middles),
             first.rate,
+            slope.factor * first.parameters / statistics.budget.rows,
         )
 
     @cached_property
@@ -138,16 +145,18 @@ class CalibrationFigures:
 def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
     """What the charged table says, as plain values."""
     auc, gain, loss = figures.auc, figures.gain, figures.log_loss
+    is_useless = gain.low <= figures.optimism
     alarms = [figures.unread] if figures.unread else []
-    if gain.low <= 0 and auc.low <= auc.baseline:
+    if is_useless and auc.low <= auc.baseline:
         alarms.append(
             "it cannot be told from always stating the label rate, by log-loss or AUC of the "
             "charged calibration table"
         )
-    elif gain.low <= 0:
+    elif is_useless:
         alarms.append(
             "its probabilities are not shown to be better than the label rate (log-loss "
-            f"{loss.figure:.3f}; always stating the label rate has {loss.baseline:.3f})"
+            f"{loss.figure:.3f}; always stating the label rate has {loss.baseline:.3f}"
+            f"{_by_fitting(figures.optimism)})"
         )
     elif auc.low <= auc.baseline:
         alarms.append(
@@ -161,6 +170,10 @@ def charged_quality(figures: CalibrationFigures) -> dict[str, Any]:
         "unread": figures.unread,
         "alarms": alarms,
     }
+
+
+def _by_fitting(optimism: float) -> str:
+    return f", and fitting to the same rows gains about {optimism:.3f}" if optimism else ""
 
 
 def released_quality(statistics: PrivateStatistics) -> dict[str, Any]:
@@ -190,11 +203,12 @@ def _classes_quality(statistics: PrivateStatistics) -> dict[str, Any]:
     is_first = np.zeros_like(table)
     is_first[:, 0] = 1
     accuracy = mean(is_first, float(rates.max()))
-    alarms = []
-    if loss.high >= loss.baseline:
+    alarms, optimism = [], fit.slope * first.parameters / budget.rows
+    if loss.high + optimism >= loss.baseline:
         alarms.append(
             "its probabilities are not shown to be better than the rates of the classes (log-loss "
-            f"{loss.figure:.3f}; always stating the rates has {loss.baseline:.3f})"
+            f"{loss.figure:.3f}; always stating the rates has {loss.baseline:.3f}"
+            f"{_by_fitting(optimism)})"
         )
     return {
         "measured_on": "the charged calibration table",
@@ -231,12 +245,13 @@ def _first_of(statistics: PrivateStatistics) -> BeforeCalibration:
 
 
 def joint_quality(
-    charged: Mapping[str, Any], open_rows: Mapping[str, Any] | None
+    charged: Mapping[str, Any] | None, open_rows: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Both, and the alarms of the one that is more exact. What was not read is said in any case."""
-    alarms = list(charged["alarms"])
+    alarms = [] if charged is None else list(charged["alarms"])
     if open_rows is not None:
-        alarms = [*filter(None, [charged["unread"]]), *open_rows["alarms"]]
+        unread = "" if charged is None else charged["unread"]
+        alarms = [*filter(None, [unread]), *open_rows["alarms"]]
     return {"charged": charged, "held_out": open_rows, "alarms": alarms}
 
 

@@ -14,14 +14,15 @@ from typing import Any, ClassVar, Final
 from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.explain_rows import tried_events
 from voile.app.output_check import check_outputs, files_of
-from voile.app.trained_model import REPORT, TrainedModel, check_paid
+from voile.app.trained_folder import REPORT, TrainedFolder, check_paid
 from voile.app.workspace.file import books_beside
 from voile.core.errors import VerificationFailed
 from voile.core.guarantee import Guarantee
 from voile.core.rendering import write_page
-from voile.records.vault import Place, open_vault_at
+from voile.records.vault import Place, Vault, open_vault_at
 
 CONFIRMED: Final = "the ledger beside this folder confirms charges, model and promise"
+CONFIRMED_OPEN: Final = "the ledger that paid confirms charges, model and promise"
 NOT_COMPARED: Final = "no ledger lies beside this folder, so nothing here was compared with one"
 
 
@@ -38,7 +39,7 @@ class ModelReportContents:
 
     view: ClassVar[str] = "model report"
 
-    trained: TrainedModel
+    trained: TrainedFolder
     confirmed: str
     assessment: Mapping[str, Any] | None
     assessment_on_record: str
@@ -49,26 +50,34 @@ class ModelReportContents:
 
     @property
     def guarantees(self) -> Sequence[Guarantee]:
-        return self.trained.additive.guarantees
+        return self.trained.guarantees
 
 
-def write_model_report(trained: TrainedModel, path: Path | None = None) -> Path:
-    """Write the page, into the model's folder if no path is given."""
+def write_model_report(
+    trained: TrainedFolder, path: Path | None = None, vault: Vault | None = None
+) -> Path:
+    """Write the page, into the model's folder if no path is given.
+
+    Args:
+        vault: of the ledger that paid, if it is open; else what lies beside the folder.
+    """
     own = trained.folder / REPORT
     target, books = own if path is None else path, _books(trained.folder)
     inside = (file for file in trained.folder.rglob("*") if file != own)
     check_outputs([target], [*inside, *([] if books is None else files_of(books))])
-    return write_page(model_report(trained), target)
+    return write_page(model_report(trained, vault), target)
 
 
-def model_report(trained: TrainedModel) -> ModelReportContents:
-    """Collect it; `Refused` if the ledger beside the folder says otherwise."""
+def model_report(trained: TrainedFolder, vault: Vault | None = None) -> ModelReportContents:
+    """Collect it; `Refused` if the ledger says otherwise."""
     books, found = _books(trained.folder), find_assessment(trained.folder)
     if found is not None and not trained.charged_events <= set(tried_events(found)):
         raise VerificationFailed(
             f"{trained.folder / ASSESSMENT}: about other events than those that were charged; "
             "`voile assess` writes it anew"
         )
+    if vault is not None:
+        return _compared(vault, trained, found, CONFIRMED_OPEN)
     if books is None:
         return ModelReportContents(
             trained=trained,
@@ -77,11 +86,17 @@ def model_report(trained: TrainedModel) -> ModelReportContents:
             assessment_on_record="no log lies beside this folder that they could be compared with",
         )
     with open_vault_at(books, signing=None) as vault:
-        check_paid(vault, trained)
-        on_record = found is not None and is_on_record(vault, found)
+        return _compared(vault, trained, found, CONFIRMED)
+
+
+def _compared(
+    vault: Vault, trained: TrainedFolder, found: Mapping[str, Any] | None, confirmed: str
+) -> ModelReportContents:
+    check_paid(vault, trained)
+    on_record = found is not None and is_on_record(vault, found)
     return ModelReportContents(
         trained=trained,
-        confirmed=CONFIRMED,
+        confirmed=confirmed,
         assessment=found,
         assessment_on_record="the log beside this folder holds the same"
         if on_record

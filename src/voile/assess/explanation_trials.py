@@ -200,12 +200,12 @@ def _once(
     }[relation]
     fillers = np.repeat(against, together, axis=0)
 
-    def of(row: Rows) -> Callable[[int], Floats]:
+    def released_with(row: Rows) -> Callable[[int], Floats]:
         records = np.concatenate([np.repeat(row, together, axis=0), fillers])
         made: ArtefactRelease = replace(release, records=records)
         return lambda draws: np.stack([seen(made) for _ in range(draws)])
 
-    return ReleaseCanary("as many others", of(canary), of(other))
+    return ReleaseCanary("as many others", released_with(canary), released_with(other))
 
 
 def _width(schema: Schema) -> int:

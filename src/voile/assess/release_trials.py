@@ -13,6 +13,7 @@ from voile.assess import (
     background_trials,
     explanation_trials,
     figure_trials,
+    network_trials,
     statistics_trials,
     user_trials,
 )
@@ -21,6 +22,7 @@ from voile.assess.claims import group_size
 from voile.assess.release_canary import ReleaseKind
 from voile.core.errors import Refused
 from voile.core.guarantee import RowPart
+from voile.pipelines.score_table import PrivateScoreTable
 from voile.pipelines.shapley_guided_noise import ChargedRate
 from voile.privacy.events import PrivacyEvent
 from voile.recommenders import (
@@ -62,6 +64,9 @@ KINDS: Final = (
     *(
         ReleaseKind(kind, statistics_trials.statistics, _SOME, statistics_trials.at_half_noise)
         for kind in statistics_trials.KINDS
+    ),
+    ReleaseKind(
+        PrivateScoreTable, network_trials.score_tables, _SOME, network_trials.scores_at_half_noise
     ),
     ReleaseKind(ChargedRate, figure_trials.rates, _SOME, figure_trials.rate_at_half_noise),
 )

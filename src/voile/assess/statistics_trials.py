@@ -20,6 +20,7 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Schema
 from voile.federation import SecureSum
 from voile.pipelines.statistics import StatisticsPlan, StatisticsTask, noise_in_shares
+from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms.shares import SharedGaussian
 from voile.release.statistics import (
     CentredMoments,
@@ -66,17 +67,18 @@ def statistics(release: Statistics, together: int) -> tuple[Arrangement, ...]:
     return (ReleaseCanary("some rows", inside, outside),)
 
 
-def sum_trial(task: StatisticsTask, *, delta: float) -> AuditTrial:
+def sum_trial(task: StatisticsTask, charged: PrivacyEvent, *, delta: float) -> AuditTrial:
     """A round across parties: the sum of the fewest honest ones that are promised to be in it.
 
     One of them has the rows, the others have none, and add their noise all the same. How many there
-    are follows from what was agreed on about the secure sum, and from nothing in the plan.
+    are follows from what was agreed on about the secure sum, and from nothing in the plan. Noise is
+    that of the plan, whatever was charged for it.
     """
-    plan, charged = task.plan, task.cost(1)
+    plan = task.plan
     together, honest = group_size(charged, MOST_TOGETHER), _honest(plan)
 
     def arrangements(half: bool) -> tuple[Arrangement, ...]:
-        rho = charged.rho * (4 if half else 1)
+        rho = plan.rhos[task.stage] * (4 if half else 1)
         release = invented_share(task.stage, plan.protected.relation, rho, delta=delta)
         return _in_shares(release, plan.shares, honest, together)
 

@@ -207,7 +207,7 @@ class TrainingCanaries:
         if self.in_the_bias:
             inputs, length = 0 * inputs, 1.0
         inputs[signs == 0] = np.nan
-        slopes = (-signs * _BEYOND * self._steps.first_norm / length).astype(np.float32)
+        slopes = (-signs * _BEYOND * self._steps.clipping_norm / length).astype(np.float32)
         there = ~np.isnan(signs)
         return inputs[there], slopes[there]
 
@@ -244,16 +244,16 @@ class TrainingCanaries:
         inputs, slopes = self._records(np.ones(self.canaries))
         for place in range(self.canaries):
             one = slice(place, place + 1)
-            sums.add_up((inputs[one], slopes[one]), 1e6 * self._steps.first_norm)
+            sums.add_up((inputs[one], slopes[one]), 1e6 * self._steps.clipping_norm)
             gradient = sums.total.astype(np.float64)
             found.append(gradient / np.linalg.norm(gradient))
         return np.stack(found)
 
     def _scores(self, seen: Floats) -> dict[str, Floats]:
         steps = self._steps
-        unit = steps.first_norm / (steps.sampling_rate * steps.rows)
+        unit = steps.clipping_norm / (steps.sampling_rate * steps.rows)
         along = seen @ self._directions.T / unit
-        noise = steps.gradient_noise() * (2**0.5 if self.beside_another else 1)
+        noise = steps.noise_multiplier * (2**0.5 if self.beside_another else 1)
         likely = log_likelihood(
             along, steps.sampling_rate, noise, self.task.relation, together=self.together
         )
@@ -289,14 +289,14 @@ def log_likelihood(
         [math.comb(together, int(n)) * rate**n * (1 - rate) ** (together - n) for n in drawn]
     )
 
-    def of(moved: Floats) -> Floats:
+    def likelihood(moved: Floats) -> Floats:
         exponents = (moved[..., np.newaxis] - drawn / 2) * drawn / noise**2
         summed = (chances * np.exp(np.clip(exponents, -700, 700))).sum(axis=-1)
         found: Floats = np.log(summed).sum(axis=0)
         return found
 
     with np.errstate(divide="ignore"):
-        both = of(along) - (of(-along) if relation is Relation.REPLACE_ONE else 0.0)
+        both = likelihood(along) - (likelihood(-along) if relation is Relation.REPLACE_ONE else 0.0)
     return np.nan_to_num(both)
 
 
@@ -386,7 +386,7 @@ class AttributeCanaries:
         rows = np.arange(count)
         inputs[rows, rows] = LONG * np.where(coins, 1.0, other)
         inputs[rows, count + rows] = LONG
-        slopes = np.full(count, _FAR_BEYOND * steps.first_norm / LONG, dtype=np.float32)
+        slopes = np.full(count, _FAR_BEYOND * steps.clipping_norm / LONG, dtype=np.float32)
         private = np.arange(2 * count) < count
         recorder = GradientRecorder()
         fit_attributes_privately(
@@ -401,10 +401,10 @@ class AttributeCanaries:
 
     def _scores(self, seen: Floats) -> dict[str, Floats]:
         count, steps = self.canaries, self._steps.difference
-        unit = steps.first_norm / (steps.sampling_rate * steps.rows)
+        unit = steps.clipping_norm / (steps.sampling_rate * steps.rows)
         along, public = seen[:, :count] / unit, seen[:, count : 2 * count] / unit
         drawn = public > _FAR_BEYOND / 2
-        noise, rate = steps.gradient_noise(), steps.sampling_rate
+        noise, rate = steps.noise_multiplier, steps.sampling_rate
         times = np.maximum(drawn.sum(axis=0), 1)
         return {
             **gradient_scores(along, along, log_likelihood(along, rate, noise, steps.relation)),

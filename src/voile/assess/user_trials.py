@@ -198,12 +198,12 @@ def label_importance(release: LabelImportance, together: int) -> tuple[Arrangeme
     is_replaced = release.protected.relation is Relation.REPLACE_ONE
     other = CanaryHistory((1,)) if is_replaced else CanaryHistory(())
 
-    def of(touched: CanaryHistory) -> Callable[[int], Floats]:
+    def moved_by(touched: CanaryHistory) -> Callable[[int], Floats]:
         people = shop_of(profile.model.catalogue, users, touched, together)
         return lambda draws: np.stack([all_of(made.draw(people)).ravel() for _ in range(draws)])
 
     everything = CanaryHistory(tuple(range(len(release.players))))
     return (
-        ReleaseCanary("as many others", of(CanaryHistory((0,))), of(other)),
-        ReleaseCanary("as many others, all labels", of(everything), of(other)),
+        ReleaseCanary("as many others", moved_by(CanaryHistory((0,))), moved_by(other)),
+        ReleaseCanary("as many others, all labels", moved_by(everything), moved_by(other)),
     )

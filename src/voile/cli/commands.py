@@ -120,7 +120,7 @@ def command_line(
     }
     run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
-    run.__doc__, run.__name__ = _help(kind), kind.__name__
+    run.__doc__, run.__name__ = _as_paragraphs(_help(kind)), kind.__name__
     return run
 
 
@@ -158,6 +158,11 @@ def _take_former_options(
 def _help(kind: type[Command]) -> str:
     """The docstring without its example."""
     return inspect.cleandoc(kind.__doc__ or "").partition("\n\n>>>")[0]
+
+
+def _as_paragraphs(text: str) -> str:
+    """Without the line breaks of the source: a terminal breaks lines by its own width."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 def add_command(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from json.encoder import encode_basestring as quoted
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,22 @@ from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.input_file import damaged, read_file
 
 Arrays = dict[str, NDArray[Any]]
+
+
+class Json(str):
+    """A value of a label as JSON already: a service writes the same labels again and again."""
+
+    __slots__ = ()
+
+    @classmethod
+    def write(cls, value: Any) -> Json:
+        if type(value) is cls:
+            return value
+        return cls(quoted(value) if type(value) is str else _ENCODER.encode(value))
+
+
 _MAGIC = b'{"__metadata__"'
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
 def write(
@@ -47,8 +63,9 @@ def pack(
     stored = {name: _as_numbers(array) for name, array in arrays.items()}
     texts = sorted(name for name, array in arrays.items() if array.dtype.kind == "U")
     head = {**label, "format": kind, "version": version} | ({"texts": texts} if texts else {})
+    head = {name: Json.write(value) for name, value in head.items()}
     try:
-        head["checksum"] = _checksum(head, stored)
+        head["checksum"] = Json(_checksum(head, stored))
     except UnicodeEncodeError as error:
         raise InvalidInput(f"names must be text that UTF-8 can hold: {error}") from None
     content: bytes = save(stored, metadata={"voile": _text(head)})
@@ -111,7 +128,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _text(label: Mapping[str, Any]) -> str:
-    return json.dumps(label, ensure_ascii=False, sort_keys=True)
+    """The label as JSON with sorted keys."""
+    return f"{{{', '.join([f'{quoted(n)}: {Json.write(v)}' for n, v in sorted(label.items())])}}}"
 
 
 def _checksum(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -119,12 +137,14 @@ def _checksum(label: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> i
     found = zlib.crc32(_text(label).encode())
     for name, array in sorted(arrays.items()):
         found = zlib.crc32(f"\n{name} {array.dtype.str} {array.shape}\n".encode(), found)
-        found = zlib.crc32(np.ascontiguousarray(array).data, found)
+        found = zlib.crc32((array if array.flags.c_contiguous else array.copy()).data, found)
     return found
 
 
 def _as_numbers(array: NDArray[Any]) -> NDArray[Any]:
     """Little-endian; text as the numbers of its characters, which safetensors can hold."""
+    if array.dtype.str[0] in "<|" and array.dtype.kind != "U" and array.flags.c_contiguous:
+        return array
     plain = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
     return plain if plain.dtype.kind != "U" else plain[..., np.newaxis].view("<u4")
 

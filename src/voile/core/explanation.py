@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.core import array_file
+from voile.core.array_file import Json
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation_checks import (
@@ -37,6 +38,7 @@ from voile.core.explanation_checks import (
 )
 from voile.core.guarantee import Guarantee
 from voile.core.input_file import damaged, read_file
+from voile.core.once_each import once_each
 from voile.core.optional import optional
 from voile.core.rendering import render_html
 from voile.core.row_note import (
@@ -71,6 +73,16 @@ def unpack(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, NDArra
         if not isinstance(labels.get(name), list):
             raise UnreadableFile(f"{path}: {name} must be a list, found {labels.get(name)!r:.100}")
     return labels, arrays
+
+
+@once_each
+def _names_as_json(names: tuple[str, ...]) -> Json:
+    return Json.write(names)
+
+
+@once_each
+def _guarantee_as_json(guarantee: Guarantee) -> Json:
+    return Json.write(guarantee.to_dict())
 
 
 def is_saved(content: bytes) -> bool:
@@ -257,7 +269,9 @@ class Explanation:
         Choosing is post-processing: the guarantees stay as they are. What is noted about rows that
         are not chosen goes with them.
         """
-        parts: list[Selection] = list(selection) if isinstance(selection, tuple) else [selection]
+        if not isinstance(selection, tuple):
+            return self._rows(positions("row", selection, len(self), ()))
+        parts: list[Selection] = list(selection)
         if len(parts) > 3:
             raise InvalidInput(f"at most rows, features and outputs can be chosen, found {parts}")
         everything: list[Selection] = [slice(None)] * (3 - len(parts))
@@ -277,6 +291,19 @@ class Explanation:
             half_widths=None if self.half_widths is None else self.half_widths[block],
             notes=notes_among(self.notes, row.tolist()),
         )
+
+    def _rows(self, chosen: NDArray[np.intp]) -> Self:
+        """Some of the rows; all else was checked before, and nobody can write to it."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        for name, array in self.arrays.items():
+            some = array[chosen]  # a copy
+            if name == "data":
+                some = row_data_for(some, some.shape)
+            some.flags.writeable = False
+            other._keep(name, some)
+        other._keep("notes", notes_among(self.notes, chosen.tolist()))
+        return other
 
     def group(self, groups: Mapping[str, Sequence[str]]) -> Self:
         """Add up the attributions of each group of features; other features stay by themselves.
@@ -382,9 +409,9 @@ class Explanation:
     def to_bytes(self) -> bytes:
         """The content of the file that `save` writes, to be kept in a database."""
         labels = {
-            "feature_names": list(self.feature_names),
-            "output_names": list(self.output_names),
-            "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
+            "feature_names": _names_as_json(self.feature_names),
+            "output_names": _names_as_json(self.output_names),
+            "guarantees": Json(f"[{', '.join(map(_guarantee_as_json, self.guarantees))}]"),
             "notes": [note_to_plain(note) for note in self.notes],
         }
         return array_file.pack(FORMAT, self.arrays, labels, VERSION)

@@ -23,11 +23,12 @@ Selection: TypeAlias = int | str | slice | Sequence[int] | Sequence[str] | NDArr
 
 
 def numbers(name: str, given: ArrayLike) -> NDArray[np.float64]:
+    """Finite numbers; the very array if they are such already."""
     try:
         array = np.asarray(given)
         if array.dtype.kind not in "fiub":
             raise TypeError
-        array = array.astype(np.float64)
+        array = array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} must be an array of numbers, found {_kind(given)}") from None
     if not np.isfinite(array).all():
@@ -43,7 +44,7 @@ def _kind(given: object) -> str:
 def base_values_for(given: ArrayLike, rows: int, outputs: int) -> BaseValues:
     base = numbers("base_values", given)
     if base.shape in ((), (outputs,), (1, outputs)):
-        return np.broadcast_to(base, (rows, outputs))
+        return np.full((rows, outputs), base)
     if base.shape == (rows, outputs):
         return base
     raise InvalidInput(
@@ -102,7 +103,8 @@ def _repeated(names: Iterable[str]) -> list[str]:
 
 def all_of(kind: type[Any], field: str, given: Sequence[Any]) -> tuple[Any, ...]:
     items = tuple(given) if isinstance(given, Iterable) else (None,)
-    if isinstance(given, str) or not all(isinstance(item, kind) for item in items):
+    alike = set(map(type, items)) <= {kind} and not isinstance(given, str)
+    if not alike and (isinstance(given, str) or not all(isinstance(e, kind) for e in items)):
         raise InvalidInput(f"{field} must be a sequence of {kind.__name__}, found {given!r}")
     return items
 

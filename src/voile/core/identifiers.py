@@ -88,17 +88,13 @@ def _canonical(value: Any, form: _Form) -> str | None:
 
 
 def _text(value: str, form: _Form) -> str | None:
-    seen = "".join(
-        each
-        for each in _IGNORABLE.sub("", _BLANK.sub(" ", value))
-        if each.isspace() or unicodedata.category(each) not in _UNSEEN
-    )
-    text = " ".join(unicodedata.normalize(form, seen).split())
+    plain = value.isascii() and value.isprintable()  # all of it can be seen, and is normal
+    text = " ".join((value if plain else _seen(value, form)).split())
     if text.lower() in MISSING_WORDS:
         return None
     if len(text) > LONGEST:
         raise _refusal(f"found a text of {len(text)} characters, more than {LONGEST}")
-    if any(unicodedata.category(each) == "Cs" for each in text):
+    if not plain and any(unicodedata.category(each) == "Cs" for each in text):
         raise _refusal("found text with unpaired surrogates")
     if _SCIENTIFIC.fullmatch(text):
         raise _refusal("found text that was written as a float, which may have lost digits")
@@ -109,6 +105,15 @@ def _text(value: str, form: _Form) -> str | None:
     if point and int(digits) >= _first_inexact(1.0):
         raise _refusal("found text that was written as a float, too large to have kept its digits")
     return _signed(sign, digits)
+
+
+def _seen(value: str, form: _Form) -> str:
+    seen = "".join(
+        each
+        for each in _IGNORABLE.sub("", _BLANK.sub(" ", value))
+        if each.isspace() or unicodedata.category(each) not in _UNSEEN
+    )
+    return unicodedata.normalize(form, seen)
 
 
 def _signed(sign: str, digits: str) -> str:

@@ -90,18 +90,32 @@ def read_at_most(stream: BinaryIO, source: str, largest: int = LARGEST_FILE) -> 
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading, `OSError` if there is none.
+    """Open a regular file for reading, `OSError` if there is none."""
+    return os.fdopen(_opened(path), "rb")
 
-    Without waiting, because a pipe without a writer would hold us for ever; and what was opened is
-    looked at, not its name, which may stand for something else by now.
-    """
+
+def read_start(path: Path, most: int) -> bytes:
+    """The first bytes of a small regular file that is read again and again."""
+    descriptor = _opened(path)
+    try:
+        content = os.read(descriptor, most)
+        while len(content) < most and (more := os.read(descriptor, most - len(content))):
+            content += more
+        return content
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """Without waiting, because a pipe without a writer would hold us for ever; and what was opened
+    is looked at, not its name, which may stand for something else by now."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except ValueError as error:  # a name with a null byte
         raise UnreadableFile(f"{str(path)!r}: cannot be the name of a file") from error
     kind = os.fstat(descriptor).st_mode
     if stat.S_ISREG(kind):
-        return os.fdopen(descriptor, "rb")
+        return descriptor
     os.close(descriptor)
     found = next((word for is_one, word in _OTHERS.items() if is_one(kind)), "a device")
     raise UnreadableFile(f"{path}: cannot be read: {found}, expected a regular file")

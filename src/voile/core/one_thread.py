@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from functools import cache
 from typing import Any
 
@@ -13,23 +12,24 @@ _inside = 0
 _outside: list[int] = []
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+class one_thread(ContextDecorator):  # noqa: N801  used as a function is
     """Products of numpy use one thread inside, in all threads of the process.
 
     Many may be inside at once, clients that train side by side for example; the last one to leave
     puts the number of threads back.
     """
-    global _inside, _outside
-    with _LOCK:
-        if _inside == 0:
-            _outside = [library.num_threads for library in _libraries()]
-            for library in _libraries():
-                library.set_num_threads(1)
-        _inside += 1
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        global _inside, _outside
+        with _LOCK:
+            if _inside == 0:
+                _outside = [library.num_threads for library in _libraries()]
+                for library in _libraries():
+                    library.set_num_threads(1)
+            _inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        global _inside
         with _LOCK:
             _inside -= 1
             if _inside == 0:

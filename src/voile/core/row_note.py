@@ -98,6 +98,7 @@ def _filled(feature: str) -> str:
 Note: TypeAlias = KnownNote | RowNote | str
 """A label for all of an explanation, or for some of its rows."""
 _KNOWN: Final = {str(note): note for note in KnownNote}
+_WORDS: Final = {str, KnownNote}
 
 
 def note_to_plain(note: Note) -> Any:
@@ -121,6 +122,10 @@ def _typed(note: Note) -> Note:
 
 def notes_for(given: Any, rows: int) -> tuple[Note, ...]:
     """Notes of an explanation of this many rows."""
+    if (
+        type(given) is tuple and set(map(type, given)) <= _WORDS
+    ):  # about all rows, as they often are
+        return tuple(map(_typed, given))
     notes = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (None,)
     if not all(isinstance(note, str | RowNote) for note in notes):
         raise InvalidInput(f"notes must be a sequence of texts or RowNotes, found {given!r}")

@@ -253,6 +253,8 @@ def _of_narwhal(series: Any) -> NDArray[Any]:
     import narwhals as nw
 
     kind = series.dtype
+    if kind == nw.Object:  # what a foreign value does when looked at is nobody's business here
+        return raw_column(series.to_list(), series.name)
     if kind == nw.Datetime and getattr(kind, "time_zone", None) is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if kind == nw.Date:
@@ -318,23 +320,29 @@ def _tidy(column: Any) -> NDArray[Any]:
     for kind, dtype in ((np.datetime64, "datetime64[us]"), (np.timedelta64, "timedelta64[us]")):
         if kind in kinds <= {kind, type(None)}:
             return np.array(cells, dtype=dtype)
-    tidy = np.empty(len(cells), dtype=object)
-    tidy[:] = cells
-    return tidy
+    return np.fromiter(cells, dtype=object, count=len(cells))
 
 
 def _plain(cell: Any) -> Any:
     """Python's own value for one of NumPy's, None for a missing one, UTC for a time with a zone."""
     if is_missing(cell):
         return None
-    if isinstance(cell, date):
-        if isinstance(cell, datetime) and cell.tzinfo is not None:
-            cell = cell.astimezone(UTC).replace(tzinfo=None)
-        return np.datetime64(cell, "us")
-    if isinstance(cell, timedelta):
-        return np.timedelta64(cell, "us")
+    if isinstance(cell, date | timedelta):
+        return _plain_time(cell)
     times = np.datetime64 | np.timedelta64
     return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, times) else cell
+
+
+def _plain_time(cell: date | timedelta) -> Any:
+    """In UTC; the cell itself where it would lead out of the calendar."""
+    try:
+        if isinstance(cell, datetime) and cell.tzinfo is not None:
+            cell = cell.astimezone(UTC).replace(tzinfo=None)
+        return (
+            np.timedelta64(cell, "us") if isinstance(cell, timedelta) else np.datetime64(cell, "us")
+        )
+    except (OverflowError, ValueError):
+        return cell
 
 
 def is_missing(cell: Any) -> bool:

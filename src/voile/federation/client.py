@@ -164,7 +164,7 @@ _MOST_RECORDS: Final = 2**53
 """As a weight, in double precision, it is exact."""
 
 
-class _Kept(NamedTuple):
+class _LastAnswer(NamedTuple):
     """What a client keeps of its last answer for a stage."""
 
     round: int
@@ -216,7 +216,7 @@ class Client:
     sources: Sources = field(default_factory=FreshCiphers)
     folder: Path | None = None
     agreement: str = ""
-    _latest: dict[str, _Kept] = field(default_factory=dict, init=False, repr=False)
+    _latest: dict[str, _LastAnswer] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name("a client", self.name)
@@ -281,7 +281,7 @@ class Client:
             return self._paid(task.follows, number)
         return Participation(self.name, stage, number, task.cost(self.size))
 
-    def _kept(self, paid: Participation) -> _Kept:
+    def _kept(self, paid: Participation) -> _LastAnswer:
         """Of this process, or from the disk of an earlier one."""
         found = self._latest.get(paid.stage)
         if found is None or found.round != paid.round:
@@ -348,14 +348,14 @@ class Client:
             raise Refused(f"{path.name} does not say with what randomness it was made; not sent")
         note = label["note"]
         kept = {n.removeprefix(_KEPT): a for n, a in held.items() if n not in arrays}
-        self._latest[stage] = _Kept(number, booking, note, kept)
+        self._latest[stage] = _LastAnswer(number, booking, note, kept)
         return Update(
             self.name, stage, number, arrays, stated, booking.account, note,
             resent=True, agreement=self.agreement,
         )  # fmt: skip
 
     def _store(self, update: Update, booking: Booking, kept: Arrays) -> None:
-        self._latest[update.stage] = _Kept(update.round, booking, update.note, kept)
+        self._latest[update.stage] = _LastAnswer(update.round, booking, update.note, kept)
         path = self._path(update.stage, update.round)
         if path is not None:
             label = {

@@ -36,7 +36,7 @@ from voile.federation.transport import NodeReply
 # What a server checks before it uses an answer. The first reason to reject it is the outcome.
 
 
-class Expected(NamedTuple):
+class ExpectedAnswer(NamedTuple):
     """What an answer is compared with.
 
     Args:
@@ -52,7 +52,7 @@ class Expected(NamedTuple):
     largest: float
 
 
-def fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outcome | None:
+def fault_of(answer: Any, instruction: Instruction, expected: ExpectedAnswer) -> Outcome | None:
     """Why an answer cannot be used, or None. Whatever it is, looking at it never raises.
 
     1. It is an update, from the client that was asked, for this stage, round and agreement.
@@ -66,7 +66,7 @@ def fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outco
         return Outcome.WRONG_TYPE
 
 
-def _fault_of(answer: Any, instruction: Instruction, expected: Expected) -> Outcome | None:
+def _fault_of(answer: Any, instruction: Instruction, expected: ExpectedAnswer) -> Outcome | None:
     if type(answer) is not Update or not isinstance(answer.arrays, Mapping):
         return Outcome.WRONG_TYPE
     wanted = expected.client, instruction.stage, instruction.round, instruction.agreement
@@ -109,7 +109,7 @@ Exchange: TypeAlias = Callable[[Mapping[str, Message]], Iterator[NodeReply]]
 """A transport with its deadline."""
 
 
-class Agreed(NamedTuple):
+class AgreedTerms(NamedTuple):
     """What is known of a client beforehand: its declared size, and what an update of it costs."""
 
     size: int
@@ -131,7 +131,7 @@ class RoundCall:
     """
 
     instruction: Instruction
-    clients: Mapping[str, Agreed]
+    clients: Mapping[str, AgreedTerms]
     largest_change: float
     memory: Memory
     tell: Callable[[int], None] = field(repr=False)
@@ -233,7 +233,7 @@ def _heard(call: RoundCall, reply: NodeReply) -> ClientReply:
 
 def _fault(call: RoundCall, client: str, answer: Any) -> Outcome | None:
     event = call.clients[client].event
-    expected = Expected(client, event, call.instruction.arrays, call.largest_change)
+    expected = ExpectedAnswer(client, event, call.instruction.arrays, call.largest_change)
     return fault_of(answer, call.instruction, expected)
 
 

@@ -20,7 +20,7 @@ from voile.federation.history import HistoryRow, event_as_text
 from voile.federation.messages import Instruction, check_name
 from voile.federation.progress import NoProgress, Progress, ProgressEvent
 from voile.federation.round_log import NoRoundLog, RoundLog, RoundReport
-from voile.federation.round_protocol import Agreed, RoundCall, RoundResult
+from voile.federation.round_protocol import AgreedTerms, RoundCall, RoundResult
 from voile.federation.secure_aggregation import Signer
 from voile.federation.stage import Schedule, Stage, drawn_schedule
 from voile.federation.stored_text import file_stem, write_arrays
@@ -322,9 +322,9 @@ class Rounds:
             (*before.sent, digest_of_arrays(before.arrays)),
         )
 
-    def _agreed(self, stage: Stage, client: str) -> Agreed:
+    def _agreed(self, stage: Stage, client: str) -> AgreedTerms:
         size = self.sizes[client]
-        return Agreed(size, event_as_text(stage.task_of(client).cost(size)))
+        return AgreedTerms(size, event_as_text(stage.task_of(client).cost(size)))
 
     def _rows(self, stage: Stage, number: int, result: RoundResult) -> list[HistoryRow]:
         return [

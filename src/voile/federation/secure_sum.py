@@ -24,7 +24,7 @@ from voile.federation.round_log import Outcome
 from voile.federation.round_protocol import (
     ClientReply,
     Exchange,
-    Expected,
+    ExpectedAnswer,
     RoundCall,
     RoundResult,
     fault_of,
@@ -197,7 +197,7 @@ class _RunningAttempt:
 
     def _fault(self, client: str, statement: Any) -> Outcome | None:
         event = self._call.clients[client].event
-        expected = Expected(client, event, {}, self._call.largest_change)
+        expected = ExpectedAnswer(client, event, {}, self._call.largest_change)
         return fault_of(statement, self._call.instruction, expected)
 
     def take(self, step: AttemptStep, reply: NodeReply) -> None:

@@ -34,6 +34,7 @@ class FederationFacts:
         participations: how often one client takes part in a stage at most; as often as the rounds
             need, if absent.
         protocol: how the messages of a round become a change of the arrays.
+        proximal: how strongly a client's training is drawn to the common arrays (FedProx).
     """
 
     schema: Schema
@@ -43,6 +44,7 @@ class FederationFacts:
     clients_per_round: int | None = None
     participations: int | None = None
     protocol: RoundProtocol = field(default_factory=PlainRound)
+    proximal: float = 0.0
 
     clipped_unit: ClassVar = CLIPPED_UNIT
     """What one clipped gradient belongs to; nothing can be promised about anything else."""
@@ -112,6 +114,7 @@ def classifier_training(facts: FederationFacts, hidden: tuple[int, ...]) -> Trai
         epochs=steps * sampling_rate,
         rate=0.1,
         cooling=FINAL_RATE ** (1 / max(facts.rounds - 1, 1)),
+        proximal=facts.proximal,
     )
 
 

@@ -24,7 +24,6 @@ from voile.privacy.events import PrivacyEvent
 from voile.training import Perceptron, PlainSteps, arrays_of, with_arrays
 from voile.training.private import (
     Adam,
-    AdaptedNorm,
     Optimiser,
     PerceptronSum,
     PrivateSteps,
@@ -32,7 +31,6 @@ from voile.training.private import (
     blank_records,
     fit_privately,
 )
-from voile.training.private.loop import centred_count
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Training:
     """
 
     hidden: tuple[int, ...] = (64,)
-    clipping_norm: float | AdaptedNorm = 0.5
+    clipping_norm: float = 0.5
     sampling_rate: float = 0.2
     epochs: float = 6.0
     rate: float = 0.02
@@ -171,17 +169,15 @@ class NetworkTask:
             return self._reference(instruction, records)
 
     def _reference(self, instruction: Instruction, records: Any) -> dict[str, Any]:
-        network, norm = with_arrays(instruction.arrays), self.training.clipping_norm
+        network = with_arrays(instruction.arrays)
+        norm = math.inf if self.noise_multiplier is None else self.training.clipping_norm
         batches = self.objective.batches(records, instruction.given, np.random.default_rng(0))
         kept = ~blank_records(batches.records)
         batch = batches.prepared(tuple(part[kept] for part in batches.records))
         sums = PerceptronSum(network, batches.loss)
         move = self.training.optimiser(instruction.round).bind(sums.values)
-        bound = norm.start if isinstance(norm, AdaptedNorm) else norm
         for _ in range(self.training.steps):
-            norms = sums.add_up(batch, math.inf if self.noise_multiplier is None else bound)
-            if isinstance(norm, AdaptedNorm):
-                bound = norm.after(bound, centred_count(norms, bound) / len(norms))
+            sums.add_up(batch, norm)
             move(np.divide(sums.total, int(kept.sum()), out=sums.total))
         network.values[:] = sums.values
         return _change(network, instruction.arrays)

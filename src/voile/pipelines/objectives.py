@@ -227,7 +227,7 @@ class LearnShapley:
 
         def prepare(batch: Batch) -> Batch:
             gap = total(surrogate, batch[0])
-            return batch[0], gap, *self.objective.asked(surrogate, batch[0], gap, draw)
+            return batch[0], gap, *self.objective.targets(surrogate, batch[0], gap, draw)
 
         loss = ShapleyLoss(self.objective, self.imitation.players.count)
         return TrainingBatches((records.columns,), prepare, loss)

@@ -47,9 +47,17 @@ from voile.privacy.events import Zcdp
 from voile.privacy.mechanisms.discrete import DiscreteGaussian, GaussianBlocks
 from voile.privacy.mechanisms.parameters import MARGIN
 from voile.privacy.mechanisms.shares import LEAST_VARIANCE, SharedGaussian
-from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
+from voile.release.statistics.budget import (
+    CALIBRATION,
+    MOMENTS,
+    RELEASES,
+    TABLES,
+    MomentsNoise,
+    StatisticsBudget,
+)
 from voile.release.statistics.private_statistics import PrivateStatistics, joint_guarantee
 from voile.release.statistics.releases import (
+    NO_TABLES,
     CalibrationTable,
     CentredMoments,
     FineTables,
@@ -59,10 +67,7 @@ from voile.release.statistics.releases import (
 )
 from voile.release.statistics.sums import LabelledRecords
 
-TABLES: Final = "fine tables"
-MOMENTS: Final = "centred moments"
-CALIBRATION: Final = "calibration table"
-STAGES: Final = (TABLES, MOMENTS, CALIBRATION)
+STAGES: Final = RELEASES
 NUMBERS: Final = "numbers"
 SURVIVORS: Final = "survivors"
 """Each party adds 1 and its declared size, both public: so a sum says whose rows are in it."""
@@ -121,10 +126,8 @@ class StatisticsPlan:
 
     @property
     def rhos(self) -> dict[str, float]:
-        """Of each round. If every feature has public cut points, there are no fine tables."""
-        budget = self.budget
-        rhos = budget.tables_rho, budget.moments_rho, budget.calibration_rho
-        return {name: rho for name, rho in zip(STAGES, rhos, strict=True) if rho}
+        """Of each round."""
+        return self.budget.rhos
 
     def start(self, stage: str) -> Arrays:
         return {n: np.zeros(s, dtype=np.int64) for n, s in self.tasks[stage].shapes.items()}
@@ -373,7 +376,7 @@ class Sums:
     @cached_property
     def tables(self) -> FineTables:
         if TABLES not in self.plan.tasks:
-            return FineTables((), event=None)
+            return NO_TABLES
         return FineTables(self._restored(TABLES), event=None)
 
     @cached_property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from voile.core.errors import InvalidInput
-from voile.python.models import Chosen
-from voile.python.setting import OTHER_OPTIONS, Options, setting_for
+from voile.python.plain.models import Chosen
+from voile.python.plain.setting import OTHER_OPTIONS, Options, setting_for
 
 if TYPE_CHECKING:
     from voile.python.view import ExplanationView
@@ -37,9 +37,10 @@ class Explainer:
         seed: of everything that is drawn.
         progress: None shows a bar if a call takes longer than two seconds; True, False, or a
             function (done, total).
-        protect: "background", "rows" or "training": a private explanation that is charged to a
-            budget. `schema`, `budget`, `model_origin`, `epsilon`, `noise` and others go with it:
-            see `voile.python.protected.ProtectedExplainer`.
+        protect: "background", "population", "explained" or "training": whose rows are protected, by
+            an explanation that is charged to a budget. `schema`, `budget`, `model_origin`,
+            `epsilon`, `noise` and others go with it: see
+            `voile.python.protected.ProtectedExplainer`.
 
     >>> import pandas as pd
     >>> from sklearn.linear_model import LinearRegression
@@ -64,7 +65,7 @@ class Explainer:
         *,
         method: str | None = None,
         output: Chosen = None,
-        protect: None = None,
+        protect: str | None = None,
         **more: Any,
     ) -> None:
         del protect

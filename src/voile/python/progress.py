@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeAlias
 
 from voile.core.errors import InvalidInput
@@ -117,3 +117,23 @@ def _timed(ask: Callable[[int], object], count: int) -> float:
     start = time.perf_counter()
     ask(count)
     return time.perf_counter() - start
+
+
+@contextmanager
+def late_bar(title: str, progress: Progress) -> Iterator[Callable[[int, int], None]]:
+    """For work whose length shows in its first part: told (done, total), it may begin a bar.
+
+    Args:
+        title: what is being done.
+        progress: see `Progress`.
+    """
+    began, opened = time.perf_counter(), list[Callable[[int], None]]()
+    with ExitStack() as stack:
+
+        def tell(done: int, total: int) -> None:
+            if not opened:
+                left = (time.perf_counter() - began) * (total - done) / done
+                opened.append(stack.enter_context(shown(title, total, left, progress)))
+            opened[0](1)
+
+        yield tell

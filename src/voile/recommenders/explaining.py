@@ -344,15 +344,15 @@ def score_by_items(model: NetworkRecommender, history: History, item: int) -> Wr
         )
     weights, network, kind = _weights(model, history), model.network.doubled(), model.kind
 
-    def asked(rows: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    def inputs_of(rows: NDArray[Any]) -> tuple[NDArray[Any], int]:
         return kind.score_inputs(np.asarray(rows, dtype=np.float64) @ weights, int(places[0]))
 
     def scores(rows: NDArray[Any]) -> NDArray[np.float64]:
-        inputs, output = asked(rows)
+        inputs, output = inputs_of(rows)
         return np.asarray(network(inputs)[:, output])
 
     def gradient(rows: NDArray[Any], _: int) -> NDArray[np.float64]:
-        return _slopes(network, *asked(rows))[:, : len(model.head)] @ weights.T
+        return _slopes(network, *inputs_of(rows))[:, : len(model.head)] @ weights.T
 
     return wrap(scores, gradient=gradient, output_names=(model.catalogue.names[item],))
 

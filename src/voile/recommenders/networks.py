@@ -39,7 +39,6 @@ from voile.release.contract import Codec
 from voile.training import Batch, Loss, Perceptron, Sigmoid, Softmax, TargetLoss, perceptron
 from voile.training.private import (
     Adam,
-    AdaptedNorm,
     Optimiser,
     PrivateSteps,
     TrainingSpeed,
@@ -267,7 +266,7 @@ class PrivateNetwork(ChargedRelease):
             "head": self.head,
             "network": self.kind.identity,
             "steps": {
-                **_norm_identity(self.privacy.clipping_norm),
+                "clipping_norm": self.privacy.clipping_norm,
                 "noise_multiplier": self.privacy.noise_multiplier,
                 "sampling_rate": self.privacy.sampling_rate,
                 "steps": self.privacy.steps,
@@ -391,32 +390,13 @@ def head_rows(histories: sparse.csr_array, head: NDArray[np.int64]) -> NDArray[n
     return np.asarray(rows.toarray(), dtype=np.float32)
 
 
-def _norm_identity(norm: float | AdaptedNorm) -> dict[str, object]:
-    if not isinstance(norm, AdaptedNorm):
-        return {"clipping_norm": norm}
-    return {
-        "adapted_norm": {
-            "start": norm.start,
-            "count_noise": norm.count_noise,
-            "share": norm.share,
-            "rate": norm.rate,
-        }
-    }
-
-
 def _steps_v1(steps: PrivateSteps) -> str:
     """As version 1 spelled them; the text must never change."""
-    norm = steps.clipping_norm
-    spelled = repr(norm)
-    if isinstance(norm, AdaptedNorm):
-        spelled = (
-            f"AdaptedNorm(start={norm.start!r}, count_noise={norm.count_noise!r}, "
-            f"share={norm.share!r}, rate={norm.rate!r})"
-        )
     stated = str(steps.relation)
     relation = f"<Relation.{stated.upper().replace(' ', '_')}: {stated!r}>"
     return (
-        f"PrivateSteps(clipping_norm={spelled}, noise_multiplier={steps.noise_multiplier!r}, "
+        f"PrivateSteps(clipping_norm={steps.clipping_norm!r}, "
+        f"noise_multiplier={steps.noise_multiplier!r}, "
         f"sampling_rate={steps.sampling_rate!r}, steps={steps.steps!r}, rows={steps.rows!r}, "
         f"relation={relation})"
     )

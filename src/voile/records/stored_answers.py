@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii as quoted
 from typing import NamedTuple
 
 from voile.core.errors import InvalidInput, VerificationFailed
@@ -45,7 +45,10 @@ class CommitmentTerms(NamedTuple):
 
     def nonces(self, key: ReplayKey) -> dict[str, bytes]:
         origin, terms, number, query, answer = self
-        return key.nonces(json.dumps([origin, terms.hex(), number, query.hex(), answer.hex()]))
+        # As JSON, with spaces: the text that nonces are derived from never changes.
+        return key.nonces(
+            f'[{quoted(origin)}, "{terms.hex()}", {number}, "{query.hex()}", "{answer.hex()}"]'
+        )
 
 
 def opened_by_nonces(receipt: Receipt, contents: Mapping[str, bytes]) -> Receipt:

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Final, Self
 
 from voile.core.atomic_file import replace_file
@@ -191,6 +193,8 @@ class ScheduledSigning:
 PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
 """Open the storage with these: ledger and log in one database commit together."""
 DATABASE: Final = "log.db"
+PYTHON_DATABASE: Final = "voile.db"
+"""What `voile.Budget` makes; the commands find it where there is no other."""
 LOG_KEY: Final = "audit.key"
 REPLAY_KEY: Final = "replay.key"
 POLICY: Final = "audit-policy.toml"
@@ -211,7 +215,9 @@ class Place:
     @classmethod
     def within(cls, folder: Path) -> Self:
         """All in one folder, under the usual names."""
-        return cls(str(folder / DATABASE), folder / LOG_KEY, folder / POLICY, folder / REPLAY_KEY)
+        usual, other = folder / DATABASE, folder / PYTHON_DATABASE
+        database = other if other.exists() and not usual.exists() else usual
+        return cls(str(database), folder / LOG_KEY, folder / POLICY, folder / REPLAY_KEY)
 
     def absolute(self) -> Self:
         """The same, wherever the process goes while it is open: keys and copies are read and
@@ -385,14 +391,38 @@ def open_vault(
     """
     folder.mkdir(parents=True, exist_ok=True)
     place = Place.within(folder.absolute())
+    with _made_or_opened(place, origin, signing, (*PARTS, *extra_parts)) as vault:
+        yield vault
+
+
+@contextmanager
+def open_passing_vault(
+    origin: str, signing: SigningSchedule | None = BY_SCHEDULE
+) -> Iterator[Vault]:
+    """For a trial: a database in memory, and keys that are removed when it is closed."""
+    # Not a `TemporaryDirectory`: at the end of a process that would be gone before the last use.
+    folder = Path(mkdtemp(prefix="voile-"))
+    try:
+        place = replace(Place.within(folder), database="memory:")
+        with _made_or_opened(place, origin, signing, PARTS) as vault:
+            yield vault
+    finally:
+        rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _made_or_opened(
+    place: Place, origin: str, signing: SigningSchedule | None, parts: tuple[Part, ...]
+) -> Iterator[Vault]:
     signer = _signing_key(place.signing_key, origin)
     if signer.verifier.name != origin:
         raise InvalidInput(
-            f"{folder}: this folder belongs to {signer.verifier.name!r}, not {origin!r}"
+            f"{place.policy.parent}: this folder belongs to {signer.verifier.name!r}, not "
+            f"{origin!r}"
         )
     if not place.policy.exists():
         replace_file(place.policy, str(Policy(origin, (signer.verifier,))).encode())
-    with open_storage(place.database, (*PARTS, *extra_parts)) as storage:
+    with open_storage(place.database, parts) as storage:
         _make_log(storage, origin)
         with signed_by(_opened(storage, place), signing) as vault:
             _ = vault.key  # made with the rest
@@ -400,10 +430,15 @@ def open_vault(
 
 
 @contextmanager
-def open_vault_at(place: Place, signing: SigningSchedule | None = BY_SCHEDULE) -> Iterator[Vault]:
+def open_vault_at(
+    place: Place,
+    signing: SigningSchedule | None = BY_SCHEDULE,
+    *,
+    extra_parts: tuple[Part, ...] = (),
+) -> Iterator[Vault]:
     """Open what is there; see `open_vault`."""
     with (
-        open_existing(place.database, PARTS) as storage,
+        open_existing(place.database, (*PARTS, *extra_parts)) as storage,
         signed_by(_opened(storage, place.absolute()), signing) as vault,
     ):
         yield vault

@@ -21,8 +21,7 @@ or a `PrivateBackground`; `derived` a coarser view for free; `PrivateInteraction
 Make what was released better, for free: `projected` (`PublicTotal`, `ReleasedTotal`), `agreeing`,
 `within`, `shrunk`.
 
-Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s. To hide the
-values of single silos too: `SecretMean` over their statements (`statement_of`).
+Explanations of several silos, noised at the source: `FederatedAggregate` of `Silo`s.
 
 What every release offers: `Release` (`cost`, `guarantees`, `preview`, `draw`); `ReleaseIdentity`,
 `Preview`, `Codec`. What those that cost something share: `voile.release.charged`.
@@ -54,7 +53,6 @@ from voile.release.refining import (
     shrunk,
     within,
 )
-from voile.release.secret_mean import SecretMean, statement_of
 from voile.release.synthetic import PrivateHistograms, SyntheticBackground
 from voile.release.top_features import PrivateTopFeatures, TopFeaturesOfRow
 
@@ -83,7 +81,6 @@ __all__ = [
     "ReleaseIdentity",
     "ReleasedTotal",
     "Role",
-    "SecretMean",
     "Silo",
     "SyntheticBackground",
     "TopFeaturesOfRow",
@@ -94,7 +91,6 @@ __all__ = [
     "projected",
     "public_clusters",
     "shrunk",
-    "statement_of",
     "trained_on",
     "trained_privately",
     "within",

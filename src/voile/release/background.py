@@ -8,6 +8,7 @@ Gaussian noise at that bound. Proof: docs/guarantees/background.md.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self
@@ -24,7 +25,7 @@ from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilo
 from voile.privacy.events import PrivacyEvent, Repeated
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.mechanisms.noise import GRID_DISTANCE
-from voile.privacy.mechanisms.parameters import MARGIN
+from voile.privacy.mechanisms.parameters import MARGIN, WeakPrivacyWarning
 from voile.privacy.sensitivity import (
     OutputSet,
     Sensitivity,
@@ -59,6 +60,8 @@ from voile.release.synthetic import break_even
 
 
 _LARGEST_EXACT: Final = 20.0
+_STEP: Final = 1e-4
+_DIGITS: Final = 5
 
 
 def event_of_repeated(noise: GaussianMechanism, times: int) -> PrivacyEvent:
@@ -88,6 +91,11 @@ def epsilon_of_repeated(
         if exact <= _LARGEST_EXACT:
             return exact
     return zcdp_to_epsilon(times / (2 * multiplier**2), delta)
+
+
+def _rounded_down(value: float) -> float:
+    scale = 10.0 ** (_DIGITS - 1 - math.floor(math.log10(value)))
+    return math.floor(value * scale) / scale
 
 
 # --------------------------------------------------------------------------------------------------
@@ -121,7 +129,7 @@ class PrivateBackgroundShapley(ModelRelease):
         seed: which coalitions; public.
         speed: batch size, short cuts (`CONSTANT_WORK`), progress; changes no value.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Feature, Numbers
     >>> from voile.models import Box, wrap
     >>> from voile.release import PUBLIC
@@ -190,6 +198,25 @@ class PrivateBackgroundShapley(ModelRelease):
         """The same at another price; model and rows are taken as they were read."""
         games = self.games
         return replace(self, model=games.bounded, background=games.records, epsilon=epsilon)
+
+    def at_total_epsilon(self, epsilon: float, rows: int) -> Self:
+        """The same where so many explained rows cost no more than `epsilon` together.
+
+        The price of each row is rounded down to a few digits: it is part of the question that a
+        stored answer is found by, and must be the same wherever it is computed.
+        """
+        whole = self.at_epsilon(epsilon)
+        if positive("rows", rows) == 1:
+            return whole
+        multiplier = whole.noise.event().noise_multiplier * math.sqrt(rows)
+        most, step = gaussian_epsilon(multiplier, self.delta), _STEP
+        with warnings.catch_warnings():  # what is only tried promises nothing to anybody
+            warnings.simplefilter("ignore", WeakPrivacyWarning)
+            while True:
+                found = self.at_epsilon(_rounded_down(most * (1 - step)))
+                if found.noise_guarantee(rows).epsilon <= epsilon:
+                    return found
+                step *= 2
 
     # --- public facts ---------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class ClippedRelease(ExplainerRelease):
         epsilon, delta: for each row.
         protected: an explained row of a data set; replace one, as nothing else is offered for it.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.attribution import ExactShapley
     >>> from voile.core.schema import Feature, Numbers, Schema
     >>> from voile.release import PUBLIC

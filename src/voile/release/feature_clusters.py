@@ -92,7 +92,7 @@ class PrivateClusters(ArtefactRelease):
         epsilon, delta: of the publication, once.
         count: at most so many clusters.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Feature, Numbers
     >>> schema = Schema("t", tuple(Feature(name, Numbers(0, 1)) for name in ("a", "b", "c")))
     >>> release = PrivateClusters(

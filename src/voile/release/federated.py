@@ -63,7 +63,7 @@ class Silo:
 
 @dataclass(frozen=True, eq=False)
 class SecretTotals:
-    """Means over silos that were taken elsewhere, such as by a secure sum (`secret_mean`).
+    """Means over silos that were taken elsewhere, such as by a secure sum.
 
     Args:
         silos: whose values are in them.

@@ -62,7 +62,7 @@ class PrivateGlobalImportance(ModelRelease):
         parts: names of the parts of a public, fixed grouping, such as the silos; `draw` then takes
             the records of each part by name, and gives one line for each.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Feature, Numbers, Schema
     >>> from voile.models import Box, wrap
     >>> from voile.release import PUBLIC, OverItself

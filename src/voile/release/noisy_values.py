@@ -49,7 +49,7 @@ class NoisyValues(ChargedRelease):
         model: digest of what they explain; of another model they are another question.
         output_names: one for each output.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> release = NoisyValues(
     ...     Sensitivity(value=0.01, norm="l1", unit="row", relation="blank one"),
     ...     epsilon=1.0, delta=0.0, protected=Protected("row", "blank one", "patients"),

@@ -15,7 +15,9 @@ Guarantees
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
-from voile.core.explanation_checks import Attributions, BaseValues
+from voile.core.explanation_checks import Attributions, BaseValues, numbers
 from voile.core.schema import Rows, Schema, is_table
 from voile.release.origin import Explainer
 from voile.release.silence import call_suppressed, silenced
@@ -134,24 +136,29 @@ class PerRow:
     def vectors(self, given: Any) -> Attributions:
         """Attributions of shape (rows, players, outputs); zeros for null records."""
         records = Records.read(given, self.schema, "the rows to explain")
-        nothing = np.zeros(self.known.values.shape[1:])
+        found = np.zeros((len(records), *self.known.values.shape[1:]))
         with silenced():
-            return np.stack(
-                [
-                    nothing if blank else self._vector(row)
-                    for row, blank in zip(records.rows, records.blank, strict=True)
-                ]
-            )
+            for place in np.flatnonzero(~records.blank):
+                self._explain_into(found[place], records.rows[place])
+        return found
 
-    def _vector(self, row: Rows) -> Attributions:
-        shape = self.known.values.shape[1:]
-        found = call_suppressed(lambda: self._explained(row))
-        if found is None or found.shape != (1, *shape):
-            return np.zeros(shape)
-        return np.where(np.isfinite(found[0]), found[0], 0.0)
+    def _explain_into(self, found: Attributions, row: Rows) -> None:
+        """Leaves zeros if anything goes wrong."""
+        values = call_suppressed(lambda: self._explained(row))
+        if values is not None and values.shape == (1, *found.shape):
+            np.copyto(found, values[0], where=np.isfinite(values[0]))
 
     def _explained(self, row: Rows) -> Attributions:
-        return np.asarray(self.explainer(row[np.newaxis].copy()).values, dtype=np.float64)
+        return self._alone(row[np.newaxis].copy())
+
+    @cached_property
+    def _alone(self) -> Callable[[Rows], Attributions]:
+        """Attributions of one row inside the schema; raises where a call of the explainer would."""
+        quick = getattr(self.explainer, "values_within", None)
+        values: Callable[[Rows], Attributions] | None = quick and quick(self.schema)
+        if values is not None:
+            return lambda row: numbers("values", values(row))
+        return lambda row: np.asarray(self.explainer(row).values, dtype=np.float64)
 
 
 def other_row(schema: Schema) -> Rows:

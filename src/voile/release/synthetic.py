@@ -44,7 +44,7 @@ class SyntheticBackground(OneTimeArtefact):
         histograms: the published counts with noise, one array for each feature.
         guarantee: what publishing them promises.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Feature
     >>> schema = Schema("t", (Feature("age", Numbers(0, 1)),))
     >>> made = PrivateHistograms(
@@ -85,7 +85,7 @@ class PrivateHistograms(ArtefactRelease):
         bins: cells of a feature with bounds.
         seed: of the draw from the published histograms, which is post-processing.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Feature
     >>> schema = Schema("t", (Feature("age", Numbers(0, 1)),))
     >>> release = PrivateHistograms(

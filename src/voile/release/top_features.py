@@ -55,7 +55,7 @@ class PrivateTopFeatures(ExplainerRelease):
         protected: a row of the population; zero-out or replace one.
         signed: name the direction too; otherwise features are chosen by mean |attribution|.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.attribution import ExactShapley
     >>> from voile.core.schema import Feature, Numbers, Schema
     >>> from voile.release import PUBLIC
@@ -240,7 +240,7 @@ class TopFeaturesOfRow(ExplainerRelease):
         protected: an explained row of a data set; replace one, as nothing else is offered for it.
         signed: name directions too; twice as many candidates, so it needs more epsilon.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.attribution import ExactShapley
     >>> from voile.core.schema import Feature, Numbers, Schema
     >>> from voile.release import PUBLIC

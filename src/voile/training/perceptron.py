@@ -80,19 +80,24 @@ class Perceptron:
     def __call__(self, inputs: NDArray[Any]) -> NDArray[Any]:
         """The last layer for inputs (..., inputs), shape (..., outputs)."""
         lines = inputs.reshape(-1, self.inputs).astype(self.values.dtype, copy=False)
+        if len(lines) <= LINES_AT_ONCE:
+            return self.seen(lines)[-1].reshape(*inputs.shape[:-1], self.outputs)
         found = np.empty((len(lines), self.outputs), dtype=self.values.dtype)
         for start in range(0, len(lines), LINES_AT_ONCE):
             part = slice(start, start + LINES_AT_ONCE)
             found[part] = self.seen(lines[part])[-1]
         return found.reshape(*inputs.shape[:-1], self.outputs)
 
-    @one_thread()
-    @np.errstate(all="ignore")  # lines may be protected: whatever they hold, nothing is said
     def seen(self, lines: NDArray[Any], into: list[Array] | None = None) -> list[NDArray[Any]]:
         """What every layer says about lines (n, inputs), the last one without a rectifier.
 
         `into` holds a place for each, with room for n lines at least.
         """
+        # Lines may be protected: whatever they hold, nothing is said.
+        with one_thread(), np.errstate(all="ignore"):
+            return self._seen(lines, into)
+
+    def _seen(self, lines: NDArray[Any], into: list[Array] | None) -> list[NDArray[Any]]:
         found = []
         for place, layer in enumerate(self.layers):
             out = None if into is None else into[place][: len(lines)]

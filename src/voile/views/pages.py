@@ -15,6 +15,7 @@ from voile.views.text import in_words, reasons, several_records, summary, two_re
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from voile.app.budget.status import BudgetStatus
     from voile.app.budgets import BudgetPage
     from voile.app.explain.outputs import PersonPage
     from voile.app.explain.released import ReleasedExplanation
@@ -137,6 +138,12 @@ def budget_html(page: BudgetPage) -> str:
             "points": _polyline(report),
         },
     )
+
+
+def budget_status_html(status: BudgetStatus) -> str:
+    """For notebooks: what is used and left, as a bar."""
+    words = in_words(status.protected, status.epsilon, status.delta)
+    return render("budget_status.html", status=status, words=words)
 
 
 def _polyline(report: BudgetReport) -> str:

@@ -39,7 +39,6 @@ def model_report_html(report: ModelReportContents) -> str:
         for words, found in judged(trained.quality)
         for name, each in found["figures"].items()
     ]
-    names = ("fine tables", "centred moments", "calibration table")
     drawn = _curves(trained.additive)
     return render(
         "model_report.html",
@@ -47,7 +46,7 @@ def model_report_html(report: ModelReportContents) -> str:
         curves="" if drawn is None else picture(drawn, CURVES),
         figures=figures,
         linear=any(each["linear_model"] is not None for each in figures),
-        charges=list(zip(names, trained.charges, trained.events, strict=True)),
+        charges=list(zip(trained.releases, trained.charges, trained.events, strict=True)),
     )
 
 

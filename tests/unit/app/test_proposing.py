@@ -45,7 +45,7 @@ def test_numbers_categories_and_what_is_left_out() -> None:
 def test_bounds_hold_every_value(values: list[float]) -> None:
     column = np.array(values)
     label = np.array(["a", "b"], dtype=object)[np.arange(len(values)) % 2]
-    schema = propose("any", {"x": column, "y": label}, None).schema
+    schema = propose("any", {"x": column, "y": label}, "y").schema
     (feature,) = schema.features
     if isinstance(feature.domain, Numbers):
         assert feature.domain.lower <= min(values)

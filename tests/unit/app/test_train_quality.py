@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.unit.release.statistics.examples import SCHEMA, budget, people, records, released
 
-from voile.app.train_quality import CalibrationFigures, charged_quality
+from voile.app.train_quality import CalibrationFigures, charged_quality, released_quality
+from voile.core.guarantee import Relation
+from voile.core.schema import Categories, Label
 from voile.evaluation import log_losses
 from voile.evaluation.measures import PredictionQuality, area_under_curve
+from voile.release.statistics import LabelledRecords, PrivateStatistics, StatisticsBudget
 
 CHANCES = np.array([0.1, 0.3, 0.5, 0.8])
 COUNTS = np.array([[300.0, 40.0], [210.0, 90.0], [140.0, 160.0], [60.0, 200.0]])
@@ -63,6 +68,30 @@ def test_good_ranks_with_bad_probabilities_are_an_alarm() -> None:
     assert "its probabilities are not shown to be better than the label rate" in alarm
 
 
+def shuffled(seed: int, classes: int) -> PrivateStatistics:
+    """Of labels that have nothing to do with the rows."""
+    rows, draw = people(1500)[0], np.random.default_rng(100 + seed)
+    levels = Categories(tuple("abc"[:classes]))
+    schema = replace(SCHEMA, label=Label("ill", levels))
+    found = LabelledRecords.read(rows, schema, draw.integers(0, classes, len(rows)).astype(float))
+    given = StatisticsBudget(schema=schema, rows=len(rows), relation=Relation.BLANK_ONE, rho=0.125)
+    return released(found, given)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_what_a_model_gains_by_knowing_its_rows_is_not_taken_for_quality(classes: int) -> None:
+    """Without that, a third (two classes) or a sixth (three) of such models raised no alarm."""
+    for seed in range(10):
+        assert released_quality(shuffled(seed, classes))["alarms"]
+
+
+@pytest.mark.parametrize("rows", [1500, 6000])
+def test_a_useful_model_raises_no_alarm(rows: int) -> None:
+    for seed in range(3):
+        found = released(records(rows, seed), budget(rows))
+        assert not released_quality(found)["alarms"]
+
+
 @pytest.mark.parametrize("counts", [np.zeros((4, 2)), -COUNTS, COUNTS * [1, 0]])
 def test_whatever_noise_makes_of_a_table_there_are_figures(counts: NDArray[np.float64]) -> None:
     found = figures(counts, 50.0)
@@ -80,7 +109,9 @@ def test_a_class_that_cannot_be_told_from_none_is_said_so() -> None:
 def test_a_model_that_ranks_no_better_than_chance_is_said_so() -> None:
     """Of rows whose labels cannot be read little is left to rank, whatever the log-loss says."""
     better, unsure = PredictionQuality(0.1, 0.05, 0.15, 0.0), PredictionQuality(0.4, 0.0, 1.0, 0.5)
-    figures: Any = SimpleNamespace(auc=unsure, gain=better, log_loss=better, rate=0.3, unread="")
+    figures: Any = SimpleNamespace(
+        auc=unsure, gain=better, log_loss=better, rate=0.3, unread="", optimism=0.01
+    )
     (alarm,) = charged_quality(figures)["alarms"]
     assert "not shown to rank rows better than chance" in alarm
     figures.auc = PredictionQuality(0.7, 0.6, 0.8, 0.5)

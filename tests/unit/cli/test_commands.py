@@ -47,6 +47,7 @@ SPELLINGS: Final[list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]]
     (WHY, ("--fresh",), ("--redraw",)),
     (WHY, ("--to", "others"), ("--audience", "others")),
     (WHY, ("--by-what", "genre"), ("--group-by", "genre")),
+    (("train", "rows.csv", "--epsilon", "1"), ("--target", "ill"), ("--label", "ill")),
 ]
 
 
@@ -129,7 +130,7 @@ def options(command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_former_options_are_hidden() -> None:
-    former = {"--of", "--between", "--by", "--fresh", "--by-what"}
+    former = {"--of", "--between", "--by", "--fresh", "--by-what", "--target"}
     found = [each for _, each in options(typer.main.get_command(app)) if former & set(each.opts)]
     assert len(found) > 10
     assert all(each.hidden for each in found)

@@ -70,4 +70,4 @@ def test_the_page_works_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
                 cli.main(command)
             assert left.value.code == 0, command
             ran += 1
-    assert ran == 8
+    assert ran == 9

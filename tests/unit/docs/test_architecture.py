@@ -37,21 +37,14 @@ def on_disk() -> set[str]:
     return {file.parent.relative_to(SOURCE).as_posix() for file in files}
 
 
-def planned() -> dict[str, str]:
-    """Where folders go that the picture shows already: `plots` into `views`, once it is there."""
-    return {} if (SOURCE / "views").exists() else {"plots": "views/plots"}
-
-
 def test_the_picture_shows_every_folder_and_no_other() -> None:
-    moved = planned()
-    expected = {moved.get(folder, folder) for folder in on_disk()}
-    assert set(shown()) - ({"views"} if moved else set()) == expected
+    assert set(shown()) == on_disk()
 
 
 def test_the_rows_are_those_that_lint_checks() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contract = config["tool"]["importlinter"]["contracts"][0]
-    there = {folder for folder in on_disk() if "/" not in folder} - set(planned())
+    there = {folder for folder in on_disk() if "/" not in folder}
     checked = [set(re.findall(r"\w+", layer)) & there for layer in contract["layers"]]
     rows: dict[int, set[str]] = {}
     for folder, row in shown().items():

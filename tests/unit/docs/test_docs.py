@@ -16,6 +16,7 @@ WITH_COMMANDS = {
     "audit.md": "tests/unit/records/audit_log/test_docs.py",
     "budget.md": "tests/unit/app/budget/test_page.py",
     "explain-with-a-guarantee.md": "tests/unit/app/explain/test_page.py",
+    "eight-tasks.md": "tests/unit/docs/test_eight_tasks.py",
     "train.md": "tests/unit/cli/test_train.py",
 }
 PAGES = [pytest.param(page, id=str(page.relative_to(tables.ROOT))) for page in tables.pages()]

@@ -1,4 +1,4 @@
-"""README.md works as written: three commands or six lines, from files to a private explanation."""
+"""README.md works as written: in Python, and by three commands for a model that is there."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import shlex
 import sys
 from pathlib import Path
 
+import matplotlib
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from tests.support.eight_tasks import prepared
 from tests.unit.app.explain.examples import BACKGROUND, ROWS, SCHEMA
 from voile import cli
 from voile.app.public_example import write_example
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
-SECTION = README.partition("## From a trained model")[2].partition("\n## ")[0]
-BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```", re.DOTALL | re.MULTILINE)
-COMMANDS, LINES = BLOCK.findall(SECTION)
+SECTION = README.partition("## A model you have already")[2].partition("\n## ")[0]
+(COMMANDS,) = re.findall(r"^```\n(voile .*?)^```", SECTION, re.DOTALL | re.MULTILINE)
+PYTHON = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 FITTED = """\
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -58,18 +60,16 @@ def test_three_commands(model: str, folder: Path, capsys: pytest.CaptureFixture[
     assert (folder / "why.png").exists()
 
 
-@pytest.mark.parametrize("model", ["risk.onnx", "scoring:risk"])
-def test_six_lines_of_python(model: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert len([line for line in LINES.splitlines() if line]) == 6
-    exec(compile(LINES.replace("risk.onnx", model), "README.md", "exec"), {})
-    shown = capsys.readouterr().out
-    assert "guarantee: (ε = " in shown
-    assert "charged: harbour 2026#1" in shown
-    assert (folder / "voile.toml").exists()
-
-
-def test_what_an_explanation_looks_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # shap's use of matplotlib
+def test_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (example,) = BLOCK.findall(README.partition("## What an explanation looks like")[2])
-    exec(compile(example, "README.md", "exec"), {})
-    assert Path("explanation.voile").exists()
+    matplotlib.use("Agg")
+    names = prepared()
+    assert len(PYTHON) == 2
+    for block in PYTHON:
+        exec(compile(block, "README.md", "exec"), names)
+    assert "95 % a contribution is within" in capsys.readouterr().out
+    assert names["why"].guarantee.epsilon == pytest.approx(0.3, rel=1e-3)
+    assert names["budget"].spent > 0.1

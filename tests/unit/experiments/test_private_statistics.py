@@ -15,6 +15,7 @@ from experiments.private_statistics.headline import (
     OURS,
     Found,
     _lines,
+    _stored,
     dp_ebm_columns,
     judged,
 )
@@ -140,6 +141,13 @@ def test_the_network_learns() -> None:
     clinic = clinic_federation(500).together()
     data = Data(clinic.schema, clinic.rows, clinic.labels)
     assert network_scores(data, 0, 8.0)[0] > 0.6
+
+
+def test_stored_figures_of_dp_ebm_are_kept_where_it_is_not_installed() -> None:
+    by_rate = _stored()["dp_ebm_by_rate"]
+    assert set(by_rate) == {study.title for study in STUDIES}
+    for each in by_rate.values():
+        assert {DEFAULT, BEST} == set(dp_ebm_columns(each))
 
 
 @pytest.mark.skipif(not is_installed("interpret"), reason="DP-EBM is not installed")

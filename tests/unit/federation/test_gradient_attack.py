@@ -22,7 +22,7 @@ from tests.unit.federation.secret_toys import (
     rounds_in_secret,
 )
 from tests.unit.federation.toys import client, stage
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.federation import FitResult, Instruction, Node, Rounds
 from voile.privacy.events import Gaussian, PoissonSampled, PrivacyEvent
 

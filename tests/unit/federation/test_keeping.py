@@ -23,9 +23,9 @@ from tests.unit.federation.toys import (
     rows_of,
     stage,
 )
-from voile import Relation
 from voile.core import array_file
 from voile.core.errors import Refused, UnreadableFile
+from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
 from voile.core.row_note import KnownNote
 from voile.federation import (

@@ -47,7 +47,7 @@ from voile.federation import (
     digest_of_arrays,
 )
 from voile.federation.chain import link_before
-from voile.federation.round_protocol import Agreed, RoundCall
+from voile.federation.round_protocol import AgreedTerms, RoundCall
 from voile.federation.secure_aggregation import ActiveServer, HonestButCurious, SignedMessage
 from voile.federation.secure_sum import begin
 
@@ -193,7 +193,7 @@ def call_of(agreed: Any, previous: str | None = None, number: int = 1, **changes
     first = link_before(AGREED, "pull", ()) if previous is None else previous
     made = Instruction("pull", number, START, agreement=AGREED)
     sizes = agreed.protocol.sizes
-    clients = {name: Agreed(size, "") for name, size in sizes.items()}
+    clients = {name: AgreedTerms(size, "") for name, size in sizes.items()}
     sign = changes.pop("sign", signer("server"))
     assert not changes
     return RoundCall(made, clients, agreed.largest_change, {}, lambda _: None, first, sign)

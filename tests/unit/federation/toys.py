@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.core.randomness import GeneratorSource
 from voile.federation import (
     Arrays,

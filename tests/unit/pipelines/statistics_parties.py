@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.protecting import row_of
 from tests.unit.federation.secure_aggregation.parties import identities, signer
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.core.randomness import Seeded
 from voile.core.schema import Categories, Feature, Label, Numbers, Schema
 from voile.federation import (

@@ -35,18 +35,16 @@ from voile.federation.pipeline import under
 from voile.federation.secure_aggregation import ActiveServer
 from voile.pipelines import statistics
 from voile.pipelines.statistics import (
-    CALIBRATION,
-    MOMENTS,
     NUMBERS,
     STAGES,
     SURVIVORS,
-    TABLES,
     FederatedStatistics,
     StatisticsPlan,
     train_statistics,
 )
 from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting.conversion import zcdp_to_epsilon
+from voile.release.statistics.budget import CALIBRATION, MOMENTS, TABLES
 from voile.release.statistics.sums import LabelledRecords
 
 PLAN = planned()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.privacy.events import (
     ApproximateDp,
     BoundedRange,

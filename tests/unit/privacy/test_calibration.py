@@ -13,8 +13,8 @@ from experiments.lib.accounting.noise import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voile import Relation
 from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.core.guarantee import Relation
 from voile.privacy.accounting import Plan, PrivacyLoss, ZeroConcentratedFilter
 from voile.privacy.calibration import NoisyStage, dp_sgd_noise
 from voile.privacy.events import Composed, Gaussian

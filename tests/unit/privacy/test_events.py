@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.privacy.strategies import leaves, nested
-from voile import Relation
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Relation
 from voile.privacy import events
 from voile.privacy.accounting.conversion import gaussian_delta, rho
 from voile.privacy.events import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,8 +22,8 @@ from sklearn.svm import SVC
 import voile
 from tests.unit.python.people_models import PEOPLE, pipeline
 from voile.core.errors import InvalidInput
-from voile.python.models import read_model
-from voile.python.pipelines import split
+from voile.python.plain.models import read_model
+from voile.python.plain.pipelines import split
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The set_:PendingDeprecationWarning"),
@@ -82,7 +82,7 @@ def test_a_part_that_looks_at_several_columns_is_asked_as_a_whole() -> None:
 def test_a_step_that_says_less_than_it_does_is_found_out() -> None:
     """Nothing but a comparison can tell that this scaler looks at all columns of a row."""
 
-    class StandardScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # named as one that is known
+    class StandardScaler(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # a known name
         __module__ = "sklearn.preprocessing"
 
         def fit(self, _rows: Any, _target: Any = None) -> Any:
@@ -128,7 +128,7 @@ def test_a_method_can_be_forced(method: str) -> None:
 def test_a_learned_explainer(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from voile.python import learning
+    from voile.python.plain import learning
 
     for name in ("SURROGATE_PLAN", "EXPLAINER_PLAN"):
         monkeypatch.setattr(learning, name, replace(getattr(learning, name), steps=20))

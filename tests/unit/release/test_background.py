@@ -332,3 +332,18 @@ def test_many_players_need_a_positive_number_of_coalitions() -> None:
     found = people(model=model, schema=MANY, rows=np.zeros((3, 18)))
     assert found.games.designs is not None
     assert "coalitions" in found.preview().accuracy
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 50, 10_000])
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 4.0])
+def test_all_rows_of_a_call_share_one_price(epsilon: float, rows: int) -> None:
+    """Never more than was stated, and hardly less; what is charged says the same."""
+    found = people().at_total_epsilon(epsilon, rows)
+    promised = found.noise_guarantee(rows).epsilon
+    assert 0.98 * epsilon <= promised <= epsilon
+    one = people(epsilon=epsilon)
+    assert found.noise.sigma >= one.noise.sigma * math.sqrt(rows) * (1 - 1e-6)
+    spent = found.cost(rows)
+    times = spent.times if isinstance(spent, Repeated) else 1
+    assert times == rows
+    assert found.identity == people().at_total_epsilon(epsilon, rows).identity

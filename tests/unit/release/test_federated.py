@@ -17,6 +17,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import Adversary, Guarantee, ProtectedUnit, Relation
 from voile.core.row_note import KnownNote
 from voile.release import FederatedAggregate, Silo, trained_privately
+from voile.release.federated import SecretTotals
 from voile.release.refining import agreeing
 
 
@@ -67,6 +68,18 @@ def test_disjoint_silos_cost_the_largest_not_the_sum() -> None:
 def test_a_unit_in_two_silos_pays_in_both() -> None:
     assert figures(silos=silos(1.0, 2.0, 0.5), overlaps=[{"s0", "s1"}]) == (3.0, 2e-5)
     assert figures(silos=silos(1.0, 2.0, 0.5), overlaps=[{"s0", "s2"}]) == (2.0, 2e-5)
+
+
+def test_means_that_were_taken_in_secret_belong_to_these_silos() -> None:
+    taken = SecretTotals(("s0", "s1"), np.full((2, 3, 1), 0.25), np.array(0.5), 0.5, ("a sum",))
+    found = FederatedAggregate(silos(1.0, 2.0), dataset="all", totals=taken)
+    shown = found.explanation()
+    assert (shown.values == 0.25).all()
+    assert found.guarantees[0].epsilon == 2.0
+    assert "a sum" in found.guarantees[0].assumptions
+    assert any("rounded by at most 5.0e-01" in str(note) for note in shown.notes)
+    with pytest.raises(InvalidInput, match="other silos"):
+        FederatedAggregate(silos(1.0, 2.0, 0.5), dataset="all", totals=taken)
 
 
 def test_sets_that_meet_are_not_joined() -> None:

@@ -134,7 +134,7 @@ class MembersCounting:
         threshold = OpenThreshold.on(opened.network, open_records(opened.schema, others))
         check_model(opened)
         copied = find_copied_rows(
-            opened.schema, opened.name, read_beside(node / NODE_FILE, NodeFile).data, others
+            opened.schema, opened.name, read_beside(node / NODE_FILE, NodeFile).table, others
         )
         found = cls(opened, party, threshold, copied)
         found._check_place()

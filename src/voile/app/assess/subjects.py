@@ -17,8 +17,9 @@ from voile.app.explain_rows import same_price
 from voile.app.federate import FederationAgreement, read_agreement
 from voile.app.federate.files import FEDERATION_FILE
 from voile.app.notebook import Workspace, open_workspace
-from voile.app.trained_model import FOLDER as TRAINED_MODEL
-from voile.app.trained_model import load_trained_model
+from voile.app.trained_folder import FOLDER as TRAINED_MODEL
+from voile.app.trained_model import TrainedModel, load_trained_model
+from voile.app.trained_network import TrainedNetwork
 from voile.app.trained_recommender import load_recommender
 from voile.app.workspace.file import books_beside
 from voile.assess.assessment import AuditTrial
@@ -28,8 +29,9 @@ from voile.assess.figure_trials import (
     invented_rate,
     own_rows_trial,
 )
+from voile.assess.network_trials import invented_scores
 from voile.assess.release_trials import release_trial
-from voile.assess.statistics_trials import invented_share, invented_statistics, sum_trial
+from voile.assess.statistics_trials import invented_share, sum_trial
 from voile.assess.training_canaries import CanaryObjective, attribute_trial, stage_trial
 from voile.assess.user_trials import invented_labels, invented_moments
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
@@ -398,7 +400,7 @@ def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
         name = f"{stage}, noise {task.noise_multiplier:.3g}"
         return [attribute_trial(name, task.steps(1), charged, delta=delta)]
     if isinstance(task, StatisticsTask):
-        return [sum_trial(task, delta=delta)]
+        return [sum_trial(task, charged, delta=delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, NetworkTask):
         return [stage_trial(stage, inner, charged, delta=delta)]
@@ -425,13 +427,34 @@ def _of_recommender(folder: Path) -> Subject:
 
 
 def _of_trained_model(folder: Path) -> Subject:
-    """Its three releases, as they were charged."""
+    """Its releases, as they were charged."""
     trained = load_trained_model(folder)
-    budget, promised = trained.budget, trained.guarantee
-    spent = invented_statistics(budget.relation, budget.rho, delta=promised.delta)
-    pairs = zip(spent, trained.events, strict=True)
-    found = [release_trial(each.name, each, event) for each, event in pairs]
-    return _beside_books(promised.protected.dataset, found, folder)
+    found = _statistics_trials(trained) if isinstance(trained, TrainedModel) else []
+    if isinstance(trained, TrainedNetwork):
+        found = _network_trials(trained)
+    return _beside_books(trained.guarantee.protected.dataset, found, folder)
+
+
+def _statistics_trials(trained: TrainedModel) -> list[AuditTrial]:
+    budget, delta = trained.budget, trained.guarantee.delta
+    found = []
+    for (name, rho), event in zip(budget.rhos.items(), trained.events, strict=True):
+        release = invented_share(name, budget.relation, rho, delta=delta)
+        found.append(release_trial(name, release, event))
+    return found
+
+
+def _network_trials(trained: TrainedNetwork) -> list[AuditTrial]:
+    """All steps, as one participation, and the table of scores."""
+    plan, delta = trained.plan, trained.guarantee.delta
+    relation, (steps, *table) = plan.protected.relation, trained.events
+    training = replace(plan.training, epochs=float(plan.steps))
+    task = NetworkTask(CanaryObjective(1, 1), training, plan.noise_multiplier, relation)
+    found = [stage_trial(trained.releases[0], task, steps, delta=delta)]
+    for event in table:
+        scores = invented_scores(relation, plan.score_rho, delta=delta)
+        found.append(release_trial(trained.releases[1], scores, event))
+    return found
 
 
 def _beside_books(

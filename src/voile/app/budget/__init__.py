@@ -7,12 +7,20 @@
 
 from __future__ import annotations
 
-from voile.records.audit_log import AuditLog, BudgetOpenedRecord, BudgetRenewedRecord
-from voile.records.ledger import AccountChange, Ledger, Opening
+from voile.core.once_each import once_each
+from voile.privacy.accounting.measures import Sums
+from voile.records.audit_log import (
+    AuditLog,
+    BudgetOpenedRecord,
+    BudgetRenewedRecord,
+    Draft,
+    Encoded,
+)
+from voile.records.ledger import Account, AccountChange, Ledger, Opening
 from voile.records.ledger.event_text import written
 from voile.records.storage import Storage, Transaction
 
-__all__ = ["open_budget", "opened_record", "renew_budget"]
+__all__ = ["open_budget", "opened_child_record", "opened_record", "renew_budget"]
 
 
 # --- Open and renew accounts, on record ----------------------------------------------------------
@@ -66,9 +74,23 @@ def renew_budget(
 
 def opened_record(done: AccountChange) -> BudgetOpenedRecord:
     """What the log says about an opening."""
-    account = done.account
+    return _opened_record(done.account, done.time, done.cost)
+
+
+def opened_child_record(parent: Account, done: AccountChange) -> Encoded:
+    """The same of an account that has the promise of the one above it."""
+    draft = _draft_of_children(parent)
+    return draft.filled(time=int(done.time), account=done.account.name)
+
+
+@once_each
+def _draft_of_children(parent: Account) -> Draft:
+    return Draft(_opened_record(parent.child(""), 0.0, ()), "time", "account")
+
+
+def _opened_record(account: Account, time: float, cost: Sums) -> BudgetOpenedRecord:
     return BudgetOpenedRecord(
-        time=int(done.time),
+        time=int(time),
         account=account.name,
         epsilon=account.epsilon,
         delta=account.delta,
@@ -76,5 +98,5 @@ def opened_record(done: AccountChange) -> BudgetOpenedRecord:
         parent=account.parent,
         composition=account.composition,
         children=account.children.value,
-        cost=written(done.cost) if done.cost else None,
+        cost=written(cost) if cost else None,
     )

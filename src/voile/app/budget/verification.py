@@ -41,7 +41,7 @@ from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.kept import signed_checkpoint
 from voile.records.audit_log.notes import BadSignature, Checkpoint, Note
 from voile.records.audit_log.publishing import check_stored
-from voile.records.audit_log.witness_client import Answered, CosignRequest, collect
+from voile.records.audit_log.witness_client import AskOutcome, CosignRequest, collect
 from voile.records.ledger import Ledger, ReplayKey
 from voile.records.storage import Reader, Storage
 
@@ -213,10 +213,10 @@ def _witnesses(storage: Storage, log: AuditLog, evidence: Evidence) -> str:
     inquiry = CosignRequest(note, checkpoint, 0, prove, rules)
     _, answers = collect(inquiry, evidence.witnesses)
     said = "; ".join(map(str, answers))
-    against = (Answered.AHEAD, Answered.CONTRADICTED, Answered.REFUSED)
+    against = (AskOutcome.AHEAD, AskOutcome.CONTRADICTED, AskOutcome.REFUSED)
     if any(answer.outcome in against for answer in answers):
         raise VerificationFailed(said)
-    if not all(answer.outcome is Answered.COSIGNED for answer in answers):
+    if not all(answer.outcome is AskOutcome.COSIGNED for answer in answers):
         raise _MissingEvidence(said)
     return said
 

@@ -9,6 +9,8 @@ from pydantic import BeforeValidator, PlainSerializer, model_validator
 
 from voile.app.commands.fields import (
     Command,
+    NameOrObject,
+    PathOrObject,
     RecordFiles,
     SavedFiles,
     caller_field,
@@ -47,7 +49,7 @@ ProtectedRows: TypeAlias = Annotated[
 class ModelTerms(Command):
     """A model, what it was made from, and whose rows are protected."""
 
-    schema_file: Path | None = custodian_field(
+    schema_file: PathOrObject | None = custodian_field(
         "Schema of the rows (TOML). Not needed for an artefact.",
         default=None,
         option="--schema",
@@ -65,7 +67,7 @@ class ModelTerms(Command):
         "Whose rows are protected: training, background, population or explained-row.",
         default=RowPart.TRAINING,
     )
-    background: str | None = custodian_field(
+    background: NameOrObject | None = custodian_field(
         "Rows that replace the values of absent features.", default=None, metavar="FILE"
     )
     background_origin: str | None = custodian_field(
@@ -97,7 +99,7 @@ class ExplanationSpec(ModelTerms):
     True
     """
 
-    model: str = custodian_field(
+    model: NameOrObject = custodian_field(
         "Name of a release in the workspace, an artefact of voile, an ONNX file, or "
         "package.module:object.",
         example="model.onnx",
@@ -151,6 +153,14 @@ class ExplanationSpec(ModelTerms):
         gt=0,
         allow_inf_nan=False,
     )
+    total_epsilon: float | None = caller_field(
+        "Privacy cost of the whole call over a protected background, however many rows it "
+        "explains; more rows get more noise each. Instead of --epsilon.",
+        default=None,
+        example=0.5,
+        gt=0,
+        allow_inf_nan=False,
+    )
     delta: float | None = caller_field(
         "Default: a tenth of the account's.", default=None, example=1e-6, ge=0, lt=1
     )
@@ -169,13 +179,13 @@ class ExplanationSpec(ModelTerms):
     @property
     def files(self) -> list[Path]:
         """What it reads: the files that it names, and those of an artefact."""
-        data = self.data if isinstance(self.data, str) else None
-        named = (
-            *(self.model, data, self.schema_file, self.model_origin, self.background),
+        given = (
+            *(self.model, self.data, self.schema_file, self.model_origin, self.background),
             *(self.background_origin, self.explainer, self.clusters),
         )
-        found = [Path(name) for name in named if name is not None and Path(name).is_file()]
-        return [*found, *(path for path in Path(self.model).rglob("*") if path.is_file())]
+        named = [Path(each) for each in given if isinstance(each, str | Path)]
+        inside = Path(self.model).rglob("*") if isinstance(self.model, str) else ()
+        return [path for path in (*named, *inside) if path.is_file()]
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
@@ -184,6 +194,8 @@ class ExplanationSpec(ModelTerms):
             raise ValueError(
                 "set either epsilon or noise, not both: epsilon follows from the noise level"
             )
+        if self.total_epsilon is not None:
+            self._check_total()
         if self.clusters is not None and self.level is not Level.AGGREGATE:
             raise ValueError(f"clusters work with the level aggregate only, not {self.level}")
         if self.method is not None:
@@ -197,6 +209,15 @@ class ExplanationSpec(ModelTerms):
         if isinstance(self.data, str):
             self.check_apart(self.data)
         return self
+
+    def _check_total(self) -> None:
+        if self.epsilon is not None or self.noise is not None:
+            raise ValueError("set one of epsilon, total_epsilon and noise: they follow from it")
+        if self.protect is not RowPart.BACKGROUND:
+            raise ValueError(
+                "total_epsilon is for a protected background. A population costs epsilon as a "
+                "whole, a protected row pays epsilon from its own budget: set epsilon"
+            )
 
     def _check_method(self, method: Method) -> None:
         if self.explainer is not None:
@@ -218,7 +239,7 @@ class ExplanationSpec(ModelTerms):
         Only which file it is decides, before it is read: what stands in a protected file must not
         make anything fail.
         """
-        if self.background is None or self.protect is RowPart.TRAINING:
+        if not isinstance(self.background, str) or self.protect is RowPart.TRAINING:
             return
         here, there = Path(data), Path(self.background)
         both = here.exists() and there.exists()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from voile.app.commands.fields import Command, custodian_field
+from voile.app.commands.fields import Command, RelationKey, custodian_field
+from voile.core.guarantee import Relation
 
 # --- Commands about a testbed: a federation across machines, all of it on this one ---------------
 
@@ -98,6 +100,61 @@ class _Federation(Command):
     )
 
 
+class NewFederation(Command):
+    """A federation that is founded in Python, for a trial in one process: what all would agree on.
+
+    >>> NewFederation(parties={"north": "north.csv"}, schema="clinic.toml", epsilon=2, delta=1e-5,
+    ...     folder="trial").model
+    'statistics'
+    """
+
+    parties: Any = custodian_field(
+        "Protected rows of each party, by its name: tables, or names of files. Or a folder with a "
+        "CSV or Parquet file of each."
+    )
+    label: str | None = custodian_field(
+        "Column to predict. Default: the label of the schema.", default=None
+    )
+    schema_file: Any = custodian_field(
+        "Public description of the columns: a `Schema`, a declaration, or a TOML file.",
+        alias="schema",
+    )
+    epsilon: float = custodian_field(
+        "Promised to each row of each party.", gt=0, allow_inf_nan=False
+    )
+    delta: float = custodian_field("Likewise.", gt=0, lt=1)
+    folder: Path = custodian_field("Where agreement, books and results are kept.")
+    classes: Any = custodian_field(
+        "Classes of the label, if the schema does not declare them.", default=None
+    )
+    target_range: tuple[float, float] | None = custodian_field(
+        "Bounds of the label, if it is a number and the schema does not declare them.",
+        default=None,
+    )
+    model: str = custodian_field("What is trained.", default="statistics")
+    secure: bool | str = custodian_field(
+        "Whether the server learns sums only; against an 'active' server (True), or one that is "
+        "'honest but curious'.",
+        default=False,
+    )
+    rounds: int | None = custodian_field("Of each stage.", default=None, ge=1)
+    relation: RelationKey = custodian_field(
+        "'zero-out' or 'replace one'.", default=Relation.BLANK_ONE
+    )
+    held_out: Any = custodian_field(
+        "Rows that nobody protects, with labels, to measure on: a table or a file.", default=None
+    )
+    reference: Any = custodian_field(
+        "Public rows to compare with: a table or a file. Default: drawn from the schema, where "
+        "the model needs some.",
+        default=None,
+    )
+    name: str | None = custodian_field(
+        "Of the federation and of this version of its data. Default: that of the folder.",
+        default=None,
+    )
+
+
 class Federate(_Federation):
     """Train a model and its explainer across the parties of CONFIG; write an artefact.
 
@@ -106,10 +163,19 @@ class Federate(_Federation):
     interrupted run. A complete run is not repeated: its budget is spent. With `secure = true` in
     CONFIG the server learns only sums of updates.
 
+    In Python, CONFIG may also be a `NewFederation`.
+
     >>> Federate(config="federation.toml").transport.value
     'threads'
     """
 
+    config: Any = custodian_field(
+        "The agreement of all parties: federation.toml. server.toml and the node.toml of each "
+        "party (in nodes/) are next to it.",
+        example="federation.toml",
+        option="",
+        metavar="CONFIG",
+    )
     superlink: str | None = custodian_field(
         "Address of the SuperLink, if parties run on other machines (`voile node`). server.toml "
         "configures it under [superlink].",

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -21,6 +22,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -55,6 +58,46 @@ RelationKey: TypeAlias = Annotated[Relation, BeforeValidator(lambda word: member
 
 class RenamedWarning(FutureWarning):
     """A former spelling was used; it works for one more version."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InMemory:
+    """An object that stands where others name a file: only a program in Python can hand one in.
+
+    Args:
+        value: what a file would have held.
+        name: for messages and records; protected values are not shown.
+    """
+
+    value: Any
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name} in memory>"
+
+    __str__ = __repr__
+
+
+def name_of(given: str | Path | InMemory) -> str:
+    """What somebody named, for what is written down; `InvalidInput` for an object in memory."""
+    if isinstance(given, InMemory):
+        raise InvalidInput(
+            f"a file can name files only, and found {given}: save it to a file, or put it into a "
+            "module (package.module:object)"
+        )
+    return str(given)
+
+
+def _given_in_memory(given: Any, named: ValidatorFunctionWrapHandler) -> Any:
+    return given if isinstance(given, InMemory) else named(given)
+
+
+if TYPE_CHECKING:
+    NameOrObject: TypeAlias = str | InMemory
+    PathOrObject: TypeAlias = Path | InMemory
+else:  # to pydantic and to the command line a name; an object passes by
+    NameOrObject = Annotated[str, WrapValidator(_given_in_memory)]
+    PathOrObject = Annotated[Path, WrapValidator(_given_in_memory)]
 
 
 class SetBy(StrEnum):
@@ -203,7 +246,7 @@ class Command(BaseModel):
             raise Refused(f"a request cannot set {', '.join(foreign)}")
         for name, value in body.items():
             names_a_file = isinstance(value, str) and cls.model_fields[name].annotation is Any
-            if names_a_file or isinstance(value, PathLike):
+            if names_a_file or isinstance(value, PathLike | InMemory):
                 raise Refused(
                     f"{name}: send the rows themselves, such as a table of columns; a request "
                     "cannot name a file"

@@ -11,9 +11,10 @@ from voile.app.commands.fields import RecordFiles, caller_field, custodian_field
 class Train(RecordFiles):
     """Train a model on the protected rows of ROWS, with row-level privacy.
 
-    Charges three releases: fine tables, centred moments and a calibration table. The model, its
-    curves and its explanations are made from them at no further cost. All three are charged
-    together, or none; the same command again costs nothing.
+    By statistics: charges fine tables, centred moments and a calibration table. The model, its
+    curves and its explanations are made from them at no further cost. By a network: charges all
+    steps of DP-SGD and, for two classes, a table of its scores. All releases are charged together,
+    or none; the same command again costs nothing.
 
     >>> Train.read({"rows": "patients.csv", "schema": "clinic.toml", "account": "patients",
     ...     "epsilon": 2.0, "delta": 1e-6, "folder": "model"}).model
@@ -27,26 +28,44 @@ class Train(RecordFiles):
         metavar="ROWS",
     )
     schema_file: Any = custodian_field(
-        "Schema of the rows (TOML), with a label: classes or a number.",
+        "Schema of the rows (TOML), with a label: classes or a number. Default: the file of that "
+        "name beside ROWS, or schema.toml there.",
+        default=None,
         example="clinic.toml",
         option="--schema",
         metavar="FILE",
         alias="schema",
     )
-    target: str | None = custodian_field(
-        "Column to predict; it must be the label of the schema. Default: that label.",
+    label: str | None = custodian_field(
+        "Column to predict: the label of the schema, or one of its columns if it has no label.",
         default=None,
         example="readmitted",
         metavar="COLUMN",
+        formerly=("--target", "target"),
     )
-    model: str = caller_field("Kind of model: statistics.", default="statistics")
-    account: str = custodian_field("Account that pays; it must be over rows.", example="patients")
+    model: str = caller_field("Kind of model: statistics or network.", default="statistics")
+    account: str | None = custodian_field(
+        "Account that pays; it must be over rows. Default: the only one there is. On first use one "
+        "of this size is opened.",
+        default=None,
+        example="patients",
+    )
     epsilon: float = caller_field(
-        "Of all three releases together.", example=2.0, gt=0, allow_inf_nan=False
+        "Of all releases together.", example=2.0, gt=0, allow_inf_nan=False
     )
-    delta: float = caller_field("Of all three releases together.", example=1e-6, gt=0, lt=1)
+    delta: float | None = caller_field(
+        "Of all releases together. Default: the account's.",
+        default=None,
+        example=1e-6,
+        gt=0,
+        lt=1,
+    )
     folder: Path = custodian_field(
-        "Folder for the model.", example="model", option="--output", metavar="DIR"
+        "Folder for the model.",
+        default=Path("model"),
+        example="model",
+        option="--output",
+        metavar="DIR",
     )
     held_out: Any = custodian_field(
         "Public rows with labels, to measure the model on.",

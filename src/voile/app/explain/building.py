@@ -45,6 +45,7 @@ from voile.release import (
     OverItself,
     PostProcessed,
     Preview,
+    PrivateBackgroundShapley,
     PrivateGlobalImportance,
     PrivateTopFeatures,
     Release,
@@ -94,7 +95,7 @@ def build_release(
             "(`voile budget open` opens one)"
         )
     if spec.protect is RowPart.BACKGROUND:
-        return _background(inputs, account)
+        return _background(inputs, account, rows)
     if spec.protect is RowPart.POPULATION:
         return _population(inputs, account, rows)
     return _explained_row(inputs, account)
@@ -191,17 +192,17 @@ class ClosedForm:
         return found if self.score is None else found.output(self.score)
 
 
-def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanation]:
-    spec = inputs.spec
+def _background(inputs: ExplanationInputs, account: Account, rows: int) -> Release[Explanation]:
+    spec, total = inputs.spec, inputs.spec.total_epsilon
     _check_exact(inputs)
     private = PrivateBackground(
         _needed(inputs),
         protected=account.protected,
         delta=_delta(inputs, account),
-        epsilon=spec.epsilon,
+        epsilon=spec.epsilon if total is None else total,
         noise_share=NOISE_SHARE if spec.noise is None else spec.noise,
     )
-    return at_level(
+    release = at_level(
         spec.level,
         role=spec.role,
         model=inputs.model,
@@ -211,6 +212,10 @@ def _background(inputs: ExplanationInputs, account: Account) -> Release[Explanat
         clusters=inputs.clusters,
         speed=inputs.speed,
     )
+    if total is None:
+        return release
+    assert isinstance(release, PrivateBackgroundShapley)  # of every level
+    return release.at_total_epsilon(total, rows)
 
 
 def _population(inputs: ExplanationInputs, account: Account, rows: int) -> Release[Explanation]:
@@ -361,6 +366,7 @@ def _epsilon(noise: float, sensitivity: Sensitivity, delta: float) -> float:
 
 
 _WHERE: Final = "(under [releases.NAME] in voile.toml, or --noise and --epsilon of `voile explain`)"
+_UNSTATED: Final = {"noise": None, "epsilon": None, "total_epsilon": None}
 _PROPOSED: Final = [float(f"{digit}e{power}") for power in range(-3, 1) for digit in (1, 2, 5)]
 
 
@@ -422,7 +428,7 @@ class Affordability:
         return replace(preview, remarks=(*preview.remarks, f"{self.advice} {_WHERE}"))
 
     def _would_fit(self, key: str, figure: float) -> bool:
-        spec = self.inputs.spec.model_copy(update={"noise": None, "epsilon": None, key: figure})
+        spec = self.inputs.spec.model_copy(update={**_UNSTATED, key: figure})
         changed = replace(self.inputs, spec=spec)
         with warnings.catch_warnings():  # what is only tried promises nothing to anybody
             warnings.simplefilter("ignore", WeakPrivacyWarning)

@@ -16,12 +16,12 @@ charged, on record, and given again to whoever asks again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
-from voile.app.budget import opened_record
+from voile.app.budget import opened_child_record
 from voile.app.explain.per_record import (
     accounts_to_carry,
     carried_mark,
@@ -40,11 +40,9 @@ from voile.records.ledger import (
     Charge,
     ChargedAnswer,
     Grant,
-    Opening,
     Question,
     check_fits,
     child_of,
-    like_parent,
 )
 from voile.records.ledger.event_text import event_for_log, event_text, written
 from voile.records.storage import Reader, Transaction
@@ -133,6 +131,16 @@ class Answer:
     alerts: tuple[Alert, ...] = ()
 
 
+class Settlement(Protocol):
+    """What a door keeps of an answer, in the transaction that settles it."""
+
+    def refuse(self, t: Reader) -> Refused | None:
+        """Why nothing may be settled; asked before any write."""
+
+    def keep(self, t: Transaction, entries: Sequence[tuple[str | None, int, bool]]) -> None:
+        """Of each entry the charge, the number of its record, and whether it is given again."""
+
+
 @dataclass(frozen=True)
 class AccountQuestions:
     """What one caller asks at once: one question, or one for each of several protected records.
@@ -144,6 +152,7 @@ class AccountQuestions:
         requests: the questions, each with what it costs.
         asked, charges: how the ledger recognises each of them, and what it will charge.
         fresh: charge again, whatever was answered before.
+        settlement: takes part in the transaction.
     """
 
     account: Account
@@ -151,6 +160,14 @@ class AccountQuestions:
     asked: tuple[Asked, ...]
     charges: tuple[Charge, ...]
     fresh: bool = False
+    settlement: Settlement | None = None
+
+    @property
+    def accounts(self) -> Iterator[str]:
+        """Names of all accounts that are looked at."""
+        yield self.account.name
+        for each in self.requests:
+            yield from each.question.accounts
 
     @classmethod
     def to_account(
@@ -178,7 +195,7 @@ def look_up(
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
     # A stored answer is free: giving the same noise again reveals nothing new.
     found = _answered(vault, t, questions)
-    refused = _refusal(vault, t, questions, found)
+    refused = _refusal(vault, t, questions, found, looking=True)
     return found if refused is None else refused
 
 
@@ -197,6 +214,8 @@ def settle(
     """
     # Looked up again: since step 1 somebody may have got the same answer. Theirs is given, and what
     # was drawn here is dropped unseen. Two draws would be two releases for one charge.
+    if questions.settlement is not None and (told := questions.settlement.refuse(t)) is not None:
+        return told
     found = _answered(vault, t, questions)
     if len(found) == 1 and vault.ledger.is_open(t, questions.requests[0].question.account):
         try:
@@ -204,7 +223,7 @@ def settle(
         except BudgetExceeded as exceeded:
             record_refusal(vault, t, questions, exceeded)
             return exceeded
-    refused = _refusal(vault, t, questions, found)
+    refused = _refusal(vault, t, questions, found, looking=False)
     if isinstance(refused, BudgetExceeded):
         record_refusal(vault, t, questions, refused)
     return _settled(vault, t, questions, found, drawn) if refused is None else refused
@@ -225,13 +244,28 @@ def _settled(
         if again is None:
             given[key] = stored or _pay(vault, t, questions, number, drawn[number])
         settled.append(given[key] if again is None else again._replace(grant=None))
+    if questions.settlement is not None:
+        questions.settlement.keep(t, [(e.charge, e.record, e.replayed) for e in settled])
     return settled
 
 
 def _answered(vault: Vault, t: Reader, questions: AccountQuestions) -> list[ChargedAnswer | None]:
-    if questions.fresh:
+    asked = recognisable(vault, t, questions)
+    if not asked:
         return [None] * len(questions.asked)
-    return [vault.ledger.answered(t, each) for each in questions.asked]
+    stored = dict(zip(asked, vault.ledger.answered_all(t, asked), strict=True))
+    return [stored.get(each) for each in questions.asked]
+
+
+def recognisable(vault: Vault, t: Reader, questions: AccountQuestions) -> list[Asked]:
+    """Questions that may have been answered before: an account was there that may have paid."""
+    if questions.fresh:
+        return []
+    return [
+        asked
+        for request, asked in zip(questions.requests, questions.asked, strict=True)
+        if any(vault.ledger.is_open(t, name) for name in request.question.accounts)
+    ]
 
 
 def _told_apart(questions: AccountQuestions, number: int) -> object:
@@ -241,20 +275,27 @@ def _told_apart(questions: AccountQuestions, number: int) -> object:
 
 
 def _refusal(
-    vault: Vault, t: Reader, questions: AccountQuestions, found: Sequence[ChargedAnswer | None]
+    vault: Vault,
+    t: Reader,
+    questions: AccountQuestions,
+    found: Sequence[ChargedAnswer | None],
+    *,
+    looking: bool,
 ) -> Refusal | None:
     """Whether all new charges fit one after the other: unnamed rows leave less for every record."""
     new: dict[object, Charge] = {}
     carried: set[str] = set()
     for number, (request, stored) in enumerate(zip(questions.requests, found, strict=True)):
-        if stored is None and _told_apart(questions, number) not in new:
+        key = _told_apart(questions, number)
+        if stored is None and key not in new:
             before = accounts_to_carry(vault, t, request.question)
             # What was spent under an earlier spelling of a name counts once, with the first charge.
             owed = [events for name, events in before.items() if name not in carried]
-            carried |= set(before)
-            new[_told_apart(questions, number)] = _with_earlier(questions.charges[number], owed)
+            carried.update(before)
+            new[key] = _with_earlier(questions.charges[number], owed)
     try:
-        check_key_of_records(vault, t, questions.account, [each.account for each in new.values()])
+        charged = [each.account for each in new.values()]
+        check_key_of_records(vault, t, questions.account, charged, looking=looking)
         check_fits(vault.ledger, t, questions.account, new.values())
     except (InvalidInput, Refused) as refused:
         return refused
@@ -275,13 +316,13 @@ def _pay(
         record = _record(vault, request, asked, grant, drawn)
         return vault.log.append_encoded(t, record).number
 
-    def open_account(opening: Opening) -> None:
-        done = vault.ledger.open(t, opening, caller=request.caller)
-        vault.log.append(t, opened_record(done))
+    def open_below(parent: Account, name: str) -> None:
+        done = vault.ledger.open_child(t, parent, name, caller=request.caller)
+        vault.log.append_encoded(t, opened_child_record(parent, done))
 
     name = request.question.account
     if not vault.ledger.is_open(t, name):
-        open_account(like_parent(questions.account, name))
+        open_below(questions.account, name)
     settled = vault.ledger.settle(
         t,
         _with_earlier(questions.charges[number], before.values()),
@@ -292,13 +333,13 @@ def _pay(
         write_record=write_record,
     )
     for old in before:
-        open_account(like_parent(vault.ledger.account(t, old), carried_mark(old)))
+        open_below(vault.ledger.account(t, old), carried_mark(old))
     return settled
 
 
 def _with_earlier(charge: Charge, spent: Iterable[tuple[PrivacyEvent, ...]]) -> Charge:
     """The charge, together with events that accounts under other spellings have paid for."""
-    more = tuple(event for events in spent for event in events)
+    more = [event for events in spent for event in events]
     return replace(charge, event=Composed((charge.event, *more))) if more else charge
 
 

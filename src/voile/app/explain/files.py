@@ -151,11 +151,18 @@ def origin_from(text: str) -> Origin:
             raise InvalidInput(f"expected {_TRAINED_ON}LABEL, found {text!r}")
         return trained_on(*labels)
     path = Path(text)
-    if not path.exists():
+    if not _is_there(path):
         raise InvalidInput(
             f"expected 'public', '{_TRAINED_ON}LABEL' or a JSON file of guarantees, found {text!r}"
         )
     return trained_privately(*_guarantees(path))
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a name, or no text that a file can bear
+        return False
 
 
 def _guarantees(path: Path) -> list[Guarantee]:

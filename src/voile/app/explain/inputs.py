@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from voile.app.commands.explain import ExplanationSpec
+from voile.app.commands.fields import InMemory
 from voile.app.explain.files import origin_from
 from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain, read_rows, rows_of_table
@@ -289,8 +290,10 @@ def _alarms(spec: ExplanationSpec, artefact: ModelFolder | None) -> tuple[str, .
     return artefact.alarms(unused=unused)
 
 
-def find_artefact(model: str) -> ModelFolder | None:
+def find_artefact(model: str | InMemory) -> ModelFolder | None:
     """The folder of a trained model that a name stands for, if it is one."""
+    if isinstance(model, InMemory):
+        return None
     if not Path(model).is_dir():
         if not Path(model).exists() and ":" not in model:
             raise InvalidInput(
@@ -299,7 +302,8 @@ def find_artefact(model: str) -> ModelFolder | None:
             )
         return None
     from voile.app.artefact import is_artefact, load_artefact
-    from voile.app.trained_model import FOLDER, load_trained_model
+    from voile.app.trained_folder import FOLDER
+    from voile.app.trained_model import load_trained_model
 
     if FOLDER.is_at(Path(model)):
         return load_trained_model(Path(model))
@@ -326,7 +330,7 @@ def model_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Origin:
         return origin_from(spec.model_origin)
     if spec.model_origin is None:
         return artefact.origin
-    from voile.app.trained_model import FOLDER
+    from voile.app.trained_folder import FOLDER
 
     if not FOLDER.is_at(artefact.folder):  # an artefact brings the signed logs of its parties
         raise InvalidInput("leave out --model-origin: an artefact records what it was made from")
@@ -346,6 +350,9 @@ def background_origin(spec: ExplanationSpec, artefact: ModelFolder | None) -> Or
 def _schema(spec: ExplanationSpec, artefact: ModelFolder | None) -> Schema:
     if spec.schema_file is not None and artefact is not None and artefact.additive is not None:
         raise InvalidInput("leave out --schema: an additive model holds its own schema")
+    if isinstance(spec.schema_file, InMemory):
+        declared: Schema = spec.schema_file.value
+        return declared
     if spec.schema_file is not None:
         return Schema.load(spec.schema_file)
     if artefact is None:
@@ -382,7 +389,10 @@ def _whole_model(
         if artefact is None or artefact.surrogate_model is None:
             raise InvalidInput("the method surrogate explains an artefact of `voile federate`")
         return artefact.surrogate_model
-    return wrap(load_model(spec.model, modules)) if artefact is None else artefact.model
+    if artefact is not None:
+        return artefact.model
+    given = spec.model
+    return wrap(given.value if isinstance(given, InMemory) else load_model(given, modules))
 
 
 def _output_labels(
@@ -413,8 +423,10 @@ def _background(
             return RowsToExplain(None)
         invented = artefact.reference_invented
         return RowsToExplain(artefact.reference, notes=(INVENTED,) if invented else ())
-    protected = spec.protect is RowPart.BACKGROUND
-    return read_rows(spec.background, schema, None, protected=protected)
+    given, protected = spec.background, spec.protect is RowPart.BACKGROUND
+    if isinstance(given, InMemory):
+        return rows_of_table(given.value, schema, None, given.name, protected=protected)
+    return read_rows(given, schema, None, protected=protected)
 
 
 def _learned(path: Path, speed: Speed | None) -> FastShap:

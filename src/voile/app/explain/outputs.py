@@ -25,7 +25,7 @@ MOST_PAGES: Final = 1_000
 
 
 @dataclass(frozen=True)
-class Checked:
+class ProofOnPage:
     """What the page can be checked with.
 
     Args:
@@ -242,7 +242,7 @@ class Outputs:
         if picture is not None:
             writers["picture"] = lambda: [files.draw(explained, picture)]
         if page is not None:
-            checked = Checked(saved, proof if signed else None, service.vault.place.policy)
+            checked = ProofOnPage(saved, proof if signed else None, service.vault.place.policy)
             writers["page"] = lambda: [_write_page(explained, page, checked)]
         if pages is not None:
             writers["pages"] = lambda: _write_pages(service, explained, pages, signed)
@@ -259,7 +259,7 @@ def page_place(named: str | None) -> tuple[Path | None, Path | None]:
     return (None, Path(named)) if is_folder else (Path(named), None)
 
 
-def _write_page(explained: ReleasedExplanation, path: Path, checked: Checked) -> Path:
+def _write_page(explained: ReleasedExplanation, path: Path, checked: ProofOnPage) -> Path:
     """Write the page of the one row; whole or not at all, for its owner only."""
     receipt = "" if checked.receipt is None else checked.receipt.name
     page = PersonPage(explained, receipt, checked.command(path.parent))
@@ -279,6 +279,6 @@ def _write_pages(
     for place in range(len(explained.explanation)):
         page, policy = folder / f"{place + 1}{PAGE}", service.vault.place.policy
         proof = proofs[place] if signed else None
-        checked = Checked(page.with_suffix(files.SAVED[0]), proof, policy)
+        checked = ProofOnPage(page.with_suffix(files.SAVED[0]), proof, policy)
         written.append(_write_page(explained.of_row(place), page, checked))
     return written

@@ -22,11 +22,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.identifiers import canonical_identifier
+from voile.core.once_each import once_each
 from voile.privacy.events import PrivacyEvent
 from voile.records.ledger import (
     LONGEST_NAME,
@@ -58,7 +58,7 @@ def account_of_record(key: ReplayKey, account: Account, record: NamedRecord | No
     return f"{account.name}/{key_mark(key)}{key.record(record)[:_SHOWN].hex()}"
 
 
-@lru_cache(maxsize=16)
+@once_each
 def key_mark(key: ReplayKey) -> str:
     """Tells keys apart, and nothing else about them."""
     return key.nonce("accounts of records", "mark")[:_MARK].hex()
@@ -75,11 +75,22 @@ def check_account_of_records(account: Account) -> None:
         raise Refused(f"account {account.name!r}: its name is too long for accounts of records")
 
 
-def check_key_of_records(vault: Vault, t: Reader, account: Account, charged: Iterable[str]) -> None:
-    """Before an account is opened: were those that are there named with this key?"""
-    if all(vault.ledger.is_open(t, name) for name in charged):
+def check_key_of_records(
+    vault: Vault, t: Reader, account: Account, charged: Iterable[str], *, looking: bool
+) -> None:
+    """Before an account is opened: were those that are there named with this key?
+
+    Args:
+        looking: it is asked again before anything is written, so what was found before will do.
+    """
+    ledger = vault.ledger
+    if all(ledger.is_open(t, name) for name in charged):
         return
-    mark = _first_mark(vault.ledger, t, account.name)
+    terms = ledger.node(t, account.name).balance.terms
+    mark = ledger.marks.get(terms) if looking else None
+    if mark is None:
+        mark = _first_mark(ledger, t, account.name)
+        ledger.keep_mark(terms, mark)
     if mark is not None and mark != key_mark(vault.key):
         raise Refused(
             f"the records of account {account.name!r} were named with another replay key. Use "
@@ -90,7 +101,8 @@ def check_key_of_records(vault: Vault, t: Reader, account: Account, charged: Ite
 def _first_mark(ledger: Ledger, t: Reader, account: str) -> str | None:
     """The mark of the key that named the first record; other accounts may be there as well."""
     prefix = f"{account}/"
-    page = ledger.children(t, account, after=prefix, limit=1)
+    child = ledger.first_child(t, account, after=prefix)
+    page = [] if child is None else [child]
     while page:
         for child in page:
             if not child.startswith(prefix):
@@ -113,7 +125,7 @@ def accounts_to_carry(
     whatever spelling it was spent. An account below the old one marks what was carried over.
     """
     found: dict[str, tuple[PrivacyEvent, ...]] = {}
-    for name in {each.account for each in question.earlier} - {question.account}:
+    for name in question.accounts[1:]:
         if vault.ledger.is_open(t, name) and not vault.ledger.is_open(t, carried_mark(name)):
             account, balance, _ = vault.ledger.node(t, name)
             charges = recent_charges(vault.ledger, t, name, since=account.opened)

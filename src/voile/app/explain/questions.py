@@ -8,12 +8,12 @@ record's identifier: never by values, because whether something was charged is v
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from voile.app.explain.charging import AccountQuestions, Request
+from voile.app.explain.charging import AccountQuestions, Request, Settlement
 from voile.app.explain.per_record import (
     Named,
     account_of_record,
@@ -42,7 +42,11 @@ _SHOWN: Final = 12
 
 @dataclass(frozen=True, kw_only=True)
 class ExplanationRequest:
-    """What one caller asks; see `ReleaseService.answer`."""
+    """What one caller asks; see `ReleaseService.answer`.
+
+    Args:
+        settlement: what a door keeps of it, in the same transaction.
+    """
 
     rows: RowsToExplain
     caller: str
@@ -50,6 +54,7 @@ class ExplanationRequest:
     purpose: str = "explanation"
     subject: str = ""
     fresh: bool = False
+    settlement: Settlement | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", RowsToExplain.from_rows(self.rows))
@@ -83,9 +88,13 @@ class ReleaseTerms:
     def subject(self, stated: str = "") -> str:
         """What is asked, for the record; what one caller states wrongly is its own fault alone."""
         if not stated:
-            return f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
+            return self._subject
         check_words("subject", stated)
         return stated
+
+    @cached_property
+    def _subject(self) -> str:
+        return f"{self.release.title}, model {self.identity.model[:_SHOWN]}"
 
     def check_account(self, account: Account) -> None:
         """Refuse an account that does not protect what the release speaks about."""
@@ -104,23 +113,24 @@ class ReleaseTerms:
     ) -> AccountQuestions:
         """What a request asks an account for: of protected records one question for each row."""
         self.check_account(account)
-        if self.release.part is RowPart.EXPLAINED:
-            return self._records(vault, account, request)
-        return self._one_question(vault, account, request)
+        of_records = self.release.part is RowPart.EXPLAINED
+        found = (self._records if of_records else self._one_question)(vault, account, request)
+        return (
+            found if request.settlement is None else replace(found, settlement=request.settlement)
+        )
 
     def _records(
         self, vault: Vault, account: Account, request: ExplanationRequest
     ) -> AccountQuestions:
         """One question for each row, to the account of its record."""
         rows = request.rows
-        common = self._asked(request, 1, question(self.identity, account.name, None))
         named = named_records(rows.identifiers, rows.count, account.protected.dataset)
         # One record in two spellings is one question: the spelling that an earlier version may
         # have stored counts for both.
         spelled = {each: each for each in named if each is not None and each.earlier is not None}
         records = [each if each is None else spelled.get(each, each) for each in named]
         asked = [
-            replace(common, question=self._about_record(vault, account, each)) for each in records
+            self._asked(request, 1, self._about_record(vault, account, each)) for each in records
         ]
         return AccountQuestions.to_account(vault, account, asked, fresh=request.fresh)
 
@@ -145,9 +155,10 @@ class ReleaseTerms:
             about = about_population(rows.population or protected.dataset, size)
         else:
             about = about_public(rows.rows, rows.notes)
-        watched = watched_records(vault.key, rows.identifiers or (), protected.dataset)
         asked = self._asked(request, rows.count, question(self.identity, account.name, about))
-        asked = replace(asked, population=watched)
+        if rows.identifiers:
+            watched = watched_records(vault.key, rows.identifiers, protected.dataset)
+            asked = replace(asked, population=watched)
         return AccountQuestions.to_account(vault, account, [asked], fresh=request.fresh)
 
     def _asked(self, request: ExplanationRequest, rows: int, asked: Question) -> Request:
@@ -171,16 +182,19 @@ class ReleaseTerms:
 
 def question(identity: ReleaseIdentity, account: str, about: About) -> Question:
     """Everything the answer depends on."""
-    return _question(identity, account, lambda _: about)
+    earlier = tuple([question(each, account, about) for each in identity.earlier])
+    return _question(identity, account, about, earlier)
 
 
 def question_of_artefact(identity: ReleaseIdentity, account: str, dataset: str) -> Question:
     """The question for what is made once from a data set."""
-    return _question(identity, account, lambda each: about_artefact(each.explainer, dataset))
+    earlier = [question_of_artefact(each, account, dataset) for each in identity.earlier]
+    about = about_artefact(identity.explainer, dataset)
+    return _question(identity, account, about, tuple(earlier))
 
 
 def _question(
-    identity: ReleaseIdentity, account: str, about: Callable[[ReleaseIdentity], About]
+    identity: ReleaseIdentity, account: str, about: About, earlier: tuple[Question, ...]
 ) -> Question:
     return Question(
         account=account,
@@ -188,8 +202,8 @@ def _question(
         explainer=identity.explainer,
         level=identity.level,
         parameters=identity.parameters,
-        about=about(identity),
-        earlier=tuple(_question(each, account, about) for each in identity.earlier),
+        about=about,
+        earlier=earlier,
     )
 
 

@@ -185,8 +185,7 @@ class ReleaseService:
         )
         found = release.preview(request.rows.count)
         assert found.event is not None
-        read = vault.storage.read_snapshot
-        (questions,) = read(lambda t: ask(vault, t, facts, [request]))
+        (questions,) = ask(vault, vault.account, facts, [request])
         if isinstance(questions, Exception):
             raise questions
         said = affordable(vault, questions, payer, found.event)
@@ -360,8 +359,15 @@ class ReleaseService:
         calls = [caught(self._free_call, facts, r) for r in requests]
 
         def append(t: Transaction) -> list[int]:
-            ready = [each for each in calls if not isinstance(each, Exception)]
-            return [self.vault.log.append(t, call.record).number for _, _, call in ready]
+            numbers = []
+            for request, each in zip(requests, calls, strict=True):
+                if isinstance(each, Exception):
+                    continue
+                number = self.vault.log.append(t, each[2].record).number
+                if request.settlement is not None:
+                    request.settlement.keep(t, [(None, number, False)])
+                numbers.append(number)
+            return numbers
 
         numbers = iter(self.vault.storage.submit(append))
         return [

@@ -16,8 +16,9 @@ transaction is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from voile.app.explain.charging import (
     AccountQuestions,
@@ -29,6 +30,7 @@ from voile.app.explain.charging import (
     settle,
 )
 from voile.app.explain.questions import ExplanationRequest, ReleaseTerms
+from voile.app.explain.reading import AccountOf, NotRemembered, RememberedAccounts, read_ahead
 from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined, settled_notes
 from voile.app.explain.rows import chosen, stacked
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
@@ -40,10 +42,12 @@ from voile.privacy.events import PrivacyEvent
 from voile.records.audit_log import explanation_bytes
 from voile.records.ledger import Alert, ChargedAnswer, would_cost
 from voile.records.storage import Reader, Transaction
-from voile.records.storage.session import grouped_writes
+from voile.records.storage.session import ReadOnce, grouped_writes
 from voile.records.vault import Vault
 from voile.release import Release
 
+ANSWERED_BEFORE: Final = "answered before: the same answer is free, unless you pass --redraw"
+"""Said of a question, and it is enough to compare with it."""
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 Outcome: TypeAlias = ReleasedExplanation | Exception
@@ -66,7 +70,7 @@ def answer_together(
     vault: Vault, facts: ReleaseTerms, requests: Sequence[ExplanationRequest]
 ) -> tuple[list[Outcome], list[Alert]]:
     """The four steps. Also gives the thresholds that charges have reached, to tell people of."""
-    looked = look(vault, lambda t: ask(vault, t, facts, requests))
+    looked = look(vault, lambda accounts: ask(vault, accounts, facts, requests))
     drawn = draw(facts.release, requests, unanswered(looked))
     answers = settle_all(vault, looked, as_bytes(facts.release, drawn))
     outcomes = [
@@ -92,14 +96,14 @@ def answer_alone(
 
 
 def ask(
-    vault: Vault, t: Reader, facts: ReleaseTerms, requests: Sequence[ExplanationRequest]
+    vault: Vault, accounts: AccountOf, facts: ReleaseTerms, requests: Sequence[ExplanationRequest]
 ) -> Asked:
     """The questions that requests make, to accounts that protect what the release speaks about."""
-    return [_asked(vault, t, facts, each) for each in requests]
+    return [_asked(vault, accounts, facts, each) for each in requests]
 
 
 def _asked(
-    vault: Vault, t: Reader, facts: ReleaseTerms, request: ExplanationRequest
+    vault: Vault, accounts: AccountOf, facts: ReleaseTerms, request: ExplanationRequest
 ) -> AccountQuestions | Exception:
     if request.payer is None:
         return Refused(
@@ -108,34 +112,52 @@ def _asked(
         )
     try:
         request.rows.check()
-        account = vault.ledger.account(t, request.payer)
+        account = accounts(request.payer)
     except InvalidInput as error:
         return error
     return caught(facts.questions, vault, account, request)
 
 
-def look(vault: Vault, asking: Callable[[Reader], Asked]) -> list[Looked | Exception]:
+def look(vault: Vault, asking: Callable[[AccountOf], Asked]) -> list[Looked | Exception]:
     """What was answered before, and whether the rest would fit; of one snapshot.
 
     It holds up no writer, because what it finds is looked at again in step 3.
     In the writer's turn only what is to be written down, a refusal, and what a snapshot cannot
     tell: one may be older than a checkpoint that was kept since.
     """
-    asked, looked = vault.storage.read_snapshot(lambda t: _look_first(vault, t, asking(t)))
+    remembered = RememberedAccounts(vault)
+    asked: Asked | None = None
+    with suppress(NotRemembered):
+        asked = asking(remembered)
+    asked, looked = vault.storage.read_snapshot(
+        lambda t: _look_first(vault, ReadOnce(t), asking, remembered, asked)
+    )
     if looked is not None:
         return looked
     return vault.storage.submit(lambda t: _look_and_record(vault, t, asked))
 
 
 def _look_first(
-    vault: Vault, t: Reader, asked: Asked
+    vault: Vault,
+    t: ReadOnce,
+    asking: Callable[[AccountOf], Asked],
+    remembered: RememberedAccounts,
+    asked: Asked | None,
 ) -> tuple[Asked, list[Looked | Exception] | None]:
     """What was found, unless it takes the writer's turn."""
+    if asked is not None:
+        read_ahead(vault, t, _sound(asked), append=False)
+    if asked is None or not remembered.hold(t):
+        asked = asking(lambda name: vault.ledger.account(t, name))
     with suppress(VerificationFailed):
         looked = _look_all(vault, t, asked)
         if not any(isinstance(each, BudgetExceeded) for each in looked):
             return asked, looked
     return asked, None
+
+
+def _sound(asked: Asked) -> list[AccountQuestions]:
+    return [each for each in asked if not isinstance(each, Exception)]
 
 
 def look_now(vault: Vault, questions: AccountQuestions) -> Looked | Exception:
@@ -149,7 +171,7 @@ def _look_all(vault: Vault, t: Reader, asked: Asked) -> list[Looked | Exception]
 
 
 def _look_and_record(vault: Vault, t: Transaction, asked: Asked) -> list[Looked | Exception]:
-    with _shared(t, len(asked)) as t:
+    with grouped_writes(t) as t:
         looked = _look_all(vault, t, asked)
         for questions, found in zip(asked, looked, strict=True):
             if isinstance(found, BudgetExceeded) and not isinstance(questions, Exception):
@@ -196,7 +218,7 @@ def _drawn_together(
     whole, first = release.draw(stacked(parts)), 0
     found: dict[int, Mapping[int, Explanation] | Exception] = {}
     for caller, numbers in missing.items():
-        own = whole[list(range(first, first + len(numbers)))]
+        own = whole[first : first + len(numbers)]
         found[caller] = _row_by_row(own, requests[caller], numbers)
         first += len(numbers)
     return found
@@ -259,20 +281,15 @@ def _settle(
     vault: Vault, t: Transaction, looked: Sequence[Looked | Exception], drawn: Draws
 ) -> dict[int, Sequence[ChargedAnswer] | Exception]:
     outcomes: dict[int, Sequence[ChargedAnswer] | Exception] = {}
-    with _shared(t, len(drawn)) as t:
+    asked = {n: each[0] for n, each in enumerate(looked) if not isinstance(each, Exception)}
+    with grouped_writes(t) as t:
+        read_ahead(vault, t, [asked[caller] for caller in drawn], append=True)
         for caller, answers in drawn.items():
-            each = looked[caller]
-            assert not isinstance(each, Exception)
             if isinstance(answers, Exception):
                 outcomes[caller] = answers
             else:
-                outcomes[caller] = settle(vault, t, each[0], answers)
+                outcomes[caller] = settle(vault, t, asked[caller], answers)
     return outcomes
-
-
-def _shared(t: Transaction, callers: int) -> AbstractContextManager[Transaction]:
-    """What many write goes to the database table by table."""
-    return grouped_writes(t) if callers > 1 else nullcontext(t)
 
 
 def _leaving(
@@ -344,9 +361,40 @@ def affordable(
     if isinstance(looked, Exception):
         return (f"would be refused: {looked}",)
     if all(stored is not None for stored in looked[1]):
-        return ("answered before: the same answer is free, unless you pass --redraw",)
+        return (ANSWERED_BEFORE,)
     below = any(each.question.account != payer for each in looked[0].requests)
     return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
+
+
+@dataclass(frozen=True)
+class BudgetUse:
+    """What an answer would use of an account.
+
+    Args:
+        account: who would pay.
+        share: of the budget, between 0 and 1; of each record's own, where records pay.
+        before: the share that is used already.
+        refused_because: why it does not fit; empty if it does.
+    """
+
+    account: str
+    share: float
+    before: float
+    refused_because: str = ""
+
+
+def budget_use(vault: Vault, payer: str, event: PrivacyEvent | None) -> BudgetUse | None:
+    """What this would use, from public facts; None if it costs nothing."""
+    if event is None:
+        return None
+    account = vault.account(payer)
+    if account.measure is None:
+        return None
+    share = consumed(account.measure.cost(event), account.budgets)
+    if account.is_parallel:  # each record pays from an account of its own
+        return BudgetUse(payer, share, 0.0)
+    found = vault.storage.read_snapshot(lambda t: would_cost(vault.ledger, t, payer, event))
+    return BudgetUse(payer, share, found.consumed[0][1], found.refused_because)
 
 
 def _share(vault: Vault, t: Reader, payer: str, event: PrivacyEvent, below: bool) -> str:

@@ -18,7 +18,7 @@ from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inpu
 from voile.app.explain.rows import check_columns
 from voile.app.federate.base import FinishContext, PipelineOutput, ServerSide, TableKind
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
-from voile.app.trained_model import MANIFEST as MODEL_MANIFEST
+from voile.app.trained_folder import MANIFEST as MODEL_MANIFEST
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import RowPart
 from voile.core.schema import Schema
@@ -67,6 +67,7 @@ class ImportanceOptions:
 class AggregateKind(TableKind):
     """Each party releases its own importance, with noise; the server averages."""
 
+    takes_tables: ClassVar[bool] = False
     fixed_rounds: ClassVar[int | None] = 1
 
     def options(self, stated: Mapping[str, Any], folder: Path) -> ImportanceOptions:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from voile.app.artefact import Files
 from voile.app.explain.rows import read_records
 from voile.app.federate.expectation import FederationPreview
 from voile.app.federate.tables import labelled_schema, open_tables, reference_rows
+from voile.app.model_files import Files
 from voile.attribution.fastshap import EXPLAINER_PLAN
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit
@@ -131,11 +131,12 @@ class PipelineKind(Protocol):
         """What a party brings, with a length; nothing that stands in a record raises."""
 
     def open_rows(
-        self, schema: Any, held_out: Sequence[Path], reference: Path | None
+        self, schema: Any, held_out: Sequence[Any], reference: Any
     ) -> tuple[Any, Any, tuple[str, ...]]:
         """Rows that nobody protects, public ones to compare with, and what is odd about them.
 
-        None for rows that it has no use for; refused where it needs some and there are none.
+        They are files; tables where a kind takes tables. None for rows that it has no use for;
+        refused where it needs some and there are none.
         """
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> Any:
@@ -196,6 +197,8 @@ class TableKind:
     takes_any_aggregator: ClassVar[bool] = False
     counts_members: ClassVar[bool] = False
     needs_held_out: ClassVar[bool] = True
+    takes_tables: ClassVar[bool] = True
+    """Whether parties may hand over tables in Python; there it needs no options."""
 
     def options(self, stated: Mapping[str, Any], folder: Path) -> Any:  # noqa: ARG002
         if stated:
@@ -208,12 +211,12 @@ class TableKind:
         return read_records(schema, path)
 
     def open_rows(
-        self, schema: Schema, held_out: Sequence[Path], reference: Path | None
+        self, schema: Schema, held_out: Sequence[Any], reference: Any
     ) -> tuple[Any, Any, tuple[str, ...]]:
         if self.needs_held_out and not held_out:
             raise InvalidInput(
                 "this pipeline is judged on rows that nobody protects: name at least one file of "
-                "them in [[held_out]] of server.toml"
+                "them in [[held_out]] of server.toml (in Python: held_out=)"
             )
         rows, odd = open_tables(schema, held_out)
         compared, also = reference_rows(schema, reference)

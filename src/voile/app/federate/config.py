@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from voile.app.commands.fields import RelationKey
 from voile.app.federate.kinds import DEFAULT, GUIDED, KINDS
 from voile.core.choices import chosen
+from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.federation.aggregators import AGGREGATORS, MEAN
 from voile.federation.secure_aggregation import (
@@ -317,15 +318,26 @@ class NodeFile(_ConfigSection):
     """What stays with a party: its name, its rows, and what it accepts. Its books lie beside it.
 
     Args:
+        data: its rows; None if they are handed over in Python.
         federation: its own copy of what all have agreed on, for a party on a machine of its own.
         superlink: how it reaches the server from there.
     """
 
     name: Name
-    data: Path
+    data: Path | None = None
     accepts: AcceptsSection
     federation: Path | None = None
     superlink: NodeLinkSection | None = None
+
+    @property
+    def table(self) -> Path:
+        """The file with its rows."""
+        if self.data is None:
+            raise InvalidInput(
+                f'the node.toml of {self.name!r} names no file with its rows: add data = "...", '
+                "or hand the rows over in Python (voile.federate)"
+            )
+        return self.data
 
 
 class SingleFile(_ConfigSection):

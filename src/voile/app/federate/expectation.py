@@ -223,7 +223,7 @@ class PreviewWarning:
         return f"{'!' if self.blocking else '-'} {self.text}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FederationPreview:
     """What is known before the first round.
 
@@ -235,6 +235,7 @@ class FederationPreview:
         attainable: what open rows say about the task; None if that cannot be said.
         guarantee: what will be promised, in words.
         reserved: what is kept of the promise for something else, in words; empty if nothing is.
+        charges: what each party will pay, in words.
     """
 
     concerns: tuple[PreviewWarning, ...] = ()
@@ -244,15 +245,20 @@ class FederationPreview:
     attainable: AttainableQuality | None = None
     guarantee: str = ""
     reserved: str = ""
+    charges: str = ""
 
     @property
     def blocking(self) -> tuple[PreviewWarning, ...]:
         return tuple(each for each in self.concerns if each.blocking)
 
     def __str__(self) -> str:
-        promised = [self.guarantee, *([self.reserved] if self.reserved else [])]
+        promised = [self.guarantee, *filter(None, (self.reserved, self.charges))]
         lines = [f"takes about {duration_in_words(self.seconds)} here", *self._expectation]
         return "\n".join([*promised, *lines, *map(str, self.concerns)])
+
+    def __repr__(self) -> str:
+        """As people read it, for notebooks."""
+        return str(self)
 
     @property
     def _expectation(self) -> Iterator[str]:

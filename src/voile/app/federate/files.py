@@ -9,8 +9,8 @@ the declared number of rows.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -45,20 +45,43 @@ NODE_FILE: Final = "node.toml"
 Form = TypeVar("Form", bound=BaseModel)
 
 
-def read_job(path: Path) -> Job:
+@dataclass(frozen=True, eq=False)
+class RowsInMemory:
+    """Rows that are handed over in Python, in place of the files that are named beside it.
+
+    Args:
+        parties: protected records as the pipeline reads them, by the party's name; others bring
+            files.
+        held_out, reference: unprotected tables; None for the files of `server.toml`.
+    """
+
+    parties: Mapping[str, Any] = field(default_factory=dict)
+    held_out: Any = None
+    reference: Any = None
+
+
+_NO_ROWS: Final = RowsInMemory()
+
+
+def read_job(path: Path, rows: RowsInMemory = _NO_ROWS) -> Job:
     """The federation of this `federation.toml`, with the server's and all parties' files beside it.
 
     What a file says about others is not believed: sizes and keys come from the agreement, and each
     party compares them with its own.
+
+    Args:
+        rows: tables in place of files.
     """
     agreement = read_agreement(path)
     server = read_beside(path.parent / SERVER_FILE, ServerFile)
     nodes = [_node(path.parent, name) for name in agreement.sizes]
-    _check_files(nodes, server)
+    _check_files(
+        [each for each in nodes if each[1].data or each[1].name not in rows.parties], server
+    )
     return Job(
         agreement,
-        _server_side(agreement, server),
-        tuple(_agreed_party(agreement, folder, node) for folder, node in nodes),
+        server_side(agreement, server, rows),
+        tuple(_agreed_party(agreement, folder, node, rows) for folder, node in nodes),
     )
 
 
@@ -71,7 +94,7 @@ def read_server(path: Path) -> tuple[FederationAgreement, ServerSide, ServerLink
             f"{path.parent / SERVER_FILE}: there is no [superlink] table; add one with "
             "root_certificates and secret"
         )
-    return agreement, _server_side(agreement, server), server.superlink
+    return agreement, server_side(agreement, server), server.superlink
 
 
 def read_node(path: Path) -> tuple[FederationAgreement, Party, NodeLinkSection]:
@@ -97,8 +120,8 @@ def read_party(schema: Schema, folder: Path, *, apart_from: Path) -> Party:
     siblings = [
         read_beside(file, NodeFile) for file in folder.absolute().parent.glob(f"*/{NODE_FILE}")
     ]
-    own = [(f"party {each.name!r}", each.data) for each in (node, *siblings)]
-    _check_apart([*dict(own).items(), ("unprotected rows", apart_from)])
+    own = [(f"party {e.name!r}", e.data) for e in (node, *siblings) if e.data is not None]
+    check_apart([*dict(own).items(), ("unprotected rows", apart_from)])
     return _party(DEFAULT, schema, folder, node)
 
 
@@ -197,22 +220,31 @@ def _node(folder: Path, name: str) -> tuple[Path, NodeFile]:
     return own, found
 
 
-def _agreed_party(agreement: FederationAgreement, folder: Path, node: NodeFile) -> Party:
-    if agreement.protected.unit is ProtectedUnit.COLUMNS:
-        check_cells_separate(node.data)
-    return _party(agreement.pipeline, agreement.schema, folder, node)
+def _agreed_party(
+    agreement: FederationAgreement, folder: Path, node: NodeFile, rows: RowsInMemory = _NO_ROWS
+) -> Party:
+    given = rows.parties.get(node.name)
+    if agreement.protected.unit is ProtectedUnit.COLUMNS and given is None:
+        check_cells_separate(node.table)
+    return _party(agreement.pipeline, agreement.schema, folder, node, given)
 
 
-def _party(pipeline: str, schema: Any, folder: Path, node: NodeFile) -> Party:
-    said = node.accepts
+def _party(pipeline: str, schema: Any, folder: Path, node: NodeFile, given: Any = None) -> Party:
+    said, kind = node.accepts, KINDS[pipeline]
     accepts = Accepts(said.epsilon, said.delta, said.agreement, frozenset(said.columns))
-    return Party(node.name, KINDS[pipeline].records(schema, node.data), folder, accepts)
+    records = kind.records(schema, node.table) if given is None else given
+    return Party(node.name, records, folder, accepts)
 
 
-def _server_side(agreement: FederationAgreement, server: ServerFile) -> ServerSide:
-    listed = [each.data for each in server.held_out]
+def server_side(
+    agreement: FederationAgreement, server: ServerFile, rows: RowsInMemory = _NO_ROWS
+) -> ServerSide:
+    """What the server brings: its own files, or rows that are handed over."""
+    listed: list[Any] = [each.data for each in server.held_out]
     held_out, reference, remarks = KINDS[agreement.pipeline].open_rows(
-        agreement.schema, listed, server.reference
+        agreement.schema,
+        listed if rows.held_out is None else [rows.held_out],
+        server.reference if rows.reference is None else rows.reference,
     )
     return ServerSide(
         folder=server.output,
@@ -220,20 +252,20 @@ def _server_side(agreement: FederationAgreement, server: ServerFile) -> ServerSi
         reference=reference,
         distillation=replace(EXPLAINER_PLAN, steps=server.distillation_steps),
         remarks=remarks,
-        reference_invented=reference is not None and server.reference is None,
+        reference_invented=reference is not None and server.reference is rows.reference is None,
         stability_runs=server.stability_runs,
     )
 
 
 def _check_files(nodes: Sequence[tuple[Path, NodeFile]], server: ServerFile) -> None:
     """No protected file may be listed as unprotected or public, nor at two parties."""
-    listed = [(f"party {node.name!r}", node.data) for _, node in nodes]
+    listed = [(f"party {node.name!r}", node.table) for _, node in nodes]
     listed += [(f"held-out {each.name!r}", each.data) for each in server.held_out]
     listed += [] if server.reference is None else [("the reference", server.reference)]
-    _check_apart(listed)
+    check_apart(listed)
 
 
-def _check_apart(listed: Sequence[tuple[str, Path]]) -> None:
+def check_apart(listed: Sequence[tuple[str, Path]]) -> None:
     """By where a file lies, never by what it holds: a refusal that compared contents would tell
     neighbouring data sets apart.
 

@@ -26,6 +26,7 @@ from voile.training import with_arrays
 class ImageKind(TableKind):
     """One layer over fixed filters, trained with DP-SGD: an image is a record."""
 
+    takes_tables: ClassVar[bool] = False
     takes_any_aggregator: ClassVar[bool] = True
 
     def schema(self, path: Path) -> Any:

@@ -297,8 +297,8 @@ def enrol(path: Path) -> Enrolment:
     if node.superlink is None:
         raise InvalidInput(f"{path}: needs [superlink] with address and root_certificates")
     if node.accepts.columns:
-        check_cells_separate(node.data)  # a line break in a private cell would add to the count
-    rows = _records_in(node.data)
+        check_cells_separate(node.table)  # a line break in a private cell would add to the count
+    rows = _records_in(node.table)
     key = party_key(path.parent, origin_of(node.name, "node"))
     return Enrolment(node.name, rows, str(key), node.superlink.key)
 

@@ -7,13 +7,15 @@ first stage trains a network.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from voile.app.artefact import network_files, surrogate_files, table_files
+from voile.app.artefact import surrogate_files
 from voile.app.federate.aggregate import AggregateKind
 from voile.app.federate.base import (
     FinishContext,
@@ -34,6 +36,7 @@ from voile.app.federate.quality import quality_figures
 from voile.app.federate.recommender import RecommenderKind
 from voile.app.federate.stability import stability_figures
 from voile.app.federate.statistics import STATISTICS, StatisticsKind
+from voile.app.model_files import network_files, table_files
 from voile.attribution import FastShap, Surrogate
 from voile.core.choices import ExtensibleKinds
 from voile.core.errors import InvalidInput
@@ -91,10 +94,40 @@ _FEWEST_COMPARED: Final = 10
 _MOST_COMPARED: Final = 500
 
 
+@dataclass(frozen=True)
+class NetworkOptions:
+    """What `[options]` may say where networks are trained.
+
+    Args:
+        proximal: how strongly each party's training is drawn to the common arrays (FedProx).
+    """
+
+    proximal: float
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """For the agreement."""
+        return {"proximal": self.proximal}
+
+
 class NetworkKind(TableKind):
     """A kind whose first stage trains a network over a table, which is calibrated afterwards."""
 
     counts_members: ClassVar[bool] = True
+
+    def options(self, stated: Mapping[str, Any], folder: Path) -> NetworkOptions | None:  # noqa: ARG002
+        if not stated:
+            return None
+        strength: Any = stated.get("proximal")
+        if len(stated) != 1 or type(strength) not in (int, float) or not 0 < strength < math.inf:
+            raise InvalidInput(
+                "this pipeline has one option, proximal (FedProx), a number above 0 such as 0.1; "
+                f"found {dict(stated)}"
+            )
+        return NetworkOptions(float(strength))
+
+    def facts(self, levels: Mapping[str, float], **common: Any) -> Any:
+        return super().facts(levels, **_with_options(common))
 
     def preview(self, agreement: Any, server: ServerSide) -> FederationPreview:
         return preview_of_networks(agreement, server)
@@ -134,6 +167,11 @@ class NetworkKind(TableKind):
     ) -> TrainedNetworks:
         """What comes of calibrated arrays."""
         raise NotImplementedError
+
+
+def _with_options(common: dict[str, Any]) -> dict[str, Any]:
+    chosen: NetworkOptions | None = common.pop("options", None)
+    return common if chosen is None else {**common, "proximal": chosen.proximal}
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +345,12 @@ class TrustedKind(NetworkKind):
 class GuidedKind(NetworkKind):
     """FedSVA: noise where private columns contribute, at a level that each party declares."""
 
+    takes_tables: ClassVar[bool] = False
     unit: ClassVar[ProtectedUnit] = ProtectedUnit.COLUMNS
     counts_members: ClassVar[bool] = False
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> GuidedFacts:
-        return GuidedFacts(levels=levels, **common)
+        return GuidedFacts(levels=levels, **_with_options(common))
 
     def plan(
         self,

@@ -6,7 +6,7 @@ Nobody's protected rows are looked at: their number is declared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,6 +19,7 @@ from voile.core.one_thread import one_thread
 from voile.privacy.mechanisms.parameters import weaknesses
 
 _SMALL: Final = 100
+_NAMED: Final = 8
 
 
 def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPreview:
@@ -39,7 +40,26 @@ def preview(agreement: FederationAgreement, server: ServerSide) -> FederationPre
                 *found.concerns,
             ),
             reserved="; ".join(f"reserved: {each}" for each in reserved(agreement)),
+            charges=_charges(agreement),
         )
+
+
+def _charges(agreement: FederationAgreement) -> str:
+    """What the account of each party will pay, in words."""
+    payers: dict[float, list[str]] = {}
+    for name in agreement.sizes:
+        payers.setdefault(agreement.epsilon_of(name), []).append(name)
+    said = (
+        f"ε = {epsilon:g} at δ = {agreement.delta:g} by {_listed(names)}"
+        for epsilon, names in payers.items()
+    )
+    return f"each party pays from its own budget, at most: {'; '.join(said)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    shown = ", ".join(map(repr, names[:_NAMED]))
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _of_promise(agreement: FederationAgreement) -> Iterator[PreviewWarning]:

@@ -35,6 +35,7 @@ class RecommenderKind(TableKind):
     A record is a user, whatever the number of her lines; shops declare how many users they have.
     """
 
+    takes_tables: ClassVar[bool] = False
     unit: ClassVar[ProtectedUnit] = ProtectedUnit.USER
     fixed_rounds: ClassVar[int | None] = 1
 

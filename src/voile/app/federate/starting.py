@@ -11,12 +11,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from voile.app.federate import starting_texts as templates
 from voile.app.federate.agreement import SERVER, origin_of
-from voile.app.federate.config import Name, SingleFile
+from voile.app.federate.config import AssumedServer, Name, SingleFile
 from voile.app.federate.files import FEDERATION_FILE, NODE_FILE, NODES, SERVER_FILE
 from voile.app.federate.party import party_key
 from voile.app.starting import (
@@ -30,107 +31,10 @@ from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Relation
 from voile.core.input_file import read_file
+from voile.core.schema import Schema
 from voile.core.toml_text import quoted
 from voile.federation.aggregators import MEAN
 from voile.federation.stored_text import file_stem
-
-_FEDERATION: Final = """\
-# A federation: a model is trained across parties whose rows stay where they are.
-# This file is public, and the same for everybody: it is what all parties agree on. Change it, and
-# it is another agreement. Run it with: voile federate {file}
-# `name` is the label of the federation and of the version of its data. Keys and logs carry it: to
-# change it, start again in another folder (voile init ... --name NAME --output FOLDER).
-name = {name}
-pipeline = {pipeline}  # {others}
-schema = {schema}
-# secure = true  # the server learns sums of updates only, no single one{noise}
-server_key = {server_key}  # that the server signs its log with, and its messages of a secure sum
-
-[privacy]  # promised to each row of each party, for everything that leaves
-epsilon = {epsilon}
-delta = {delta}  # well below one over the number of rows of a party
-relation = {relation}  # "zero-out", or "replace one" at about twice the cost
-# members_count = 0.1  # of epsilon, for one count by each party: voile assess --count-members
-# records_per_person = 1  # at most so many rows of one person, at all parties together: declared,
-# and checked by nobody. Left out, the report says what is promised with 2 and with 5
-
-{training}
-# [secure_sum]  # with `secure = true`: against whom
-# server = "active"  # or "honest but curious": it follows the protocol
-# colluders = 1  # how many parties may work for it
-# threshold = 3  # how many survive a round at least; left out: as few as these allow
-{parties}"""
-_OTHERS: Final = """\
-or "logistic regression", "trusted", "shapley-guided noise"
-# "full private explainer", as published; without labels: "aggregate", "recommender", "images\""""
-_NOISE_STAYS: Final = "; noise stays as it is"
-_STATISTICS: Final = "statistics"
-_OR_NETWORKS: Final = """\
-an additive model from three sums of whole numbers; or a network:
-# "private explainer", "full private explainer", "logistic regression", "trusted",
-# "shapley-guided noise"; without labels: "aggregate", "recommender", "images\""""
-_NOISE_SHARED: Final = """, and
-# parties share the noise: a sum has little more than that of one table with all rows"""
-_ROUNDS: Final = """\
-[training]
-rounds = {rounds}  # of each stage
-"""
-_TRAINING: Final = """\
-# participations = 10  # in how many of them a party takes part at most
-# hidden = [64, 64]  # widths of the hidden layers
-# aggregator = "median"  # withstands faulty parties; "mean" if left out
-"""
-_PARTY: Final = """
-[[parties]]
-name = {name}
-rows = {rows}  # how many rows it has; public
-key = {key}  # that its log is signed with
-"""
-_SERVER: Final = """\
-# What belongs to the server of a federation.
-output = {output}  # folder of the run; what may be shown lies in its folder `artefact`
-{reference}{steps}
-# Rows that are not protected, for the figures of the report: at least one file.
-{held_out}
-{superlink}"""
-_REFERENCE: Final = (
-    '# reference = "reference.csv"  # public rows to compare with; left out: drawn from the schema'
-)
-_STEPS: Final = "# distillation_steps = 3000  # of the fast explainer, which touches no data"
-_HELD_OUT: Final = """\
-[[held_out]]
-name = {name}
-data = {data}
-"""
-_NODE: Final = """\
-# What stays with this party: nobody else needs to see it. Its ledger, its log and its keys lie
-# beside this file; whoever has `audit.key` can sign in its name.
-name = {name}
-data = {data}  # CSV or Parquet
-{federation}
-[accepts]  # the most that it promises to each of its rows, whatever the others agree on
-epsilon = {epsilon}
-delta = {delta}
-# agreement = "..."  # the digest of the one agreement that it takes part in
-# columns = ["..."]  # if it is enough to protect these columns, and all others may become public;
-# then data must be Parquet
-
-{superlink}"""
-_OWN_COPY: Final = """\
-# federation = "federation.toml"  # its own copy, for a party on a machine of its own
-"""
-_NODE_LINK: Final = """\
-# [superlink]  # how it reaches the server from a machine of its own: voile node node.toml
-# address = "superlink.example:9092"  # host and port, as its certificate names it
-# root_certificates = "ca.crt"  # of whoever signed that certificate
-# key = "flower.key"  # that the SuperLink knows it by; made if it is missing
-"""
-_SERVER_LINK: Final = """\
-# [superlink]  # for parties on other machines: voile federate ... --superlink HOST:PORT
-# root_certificates = "ca.crt"  # of whoever signed the SuperLink's certificate
-# secret = "secret"  # that the SuperLink was started with (--superexec-auth-secret-file)
-# deadline = 3600  # seconds for one answer; left out: 600, or three times the slowest so far
-"""
 
 
 @dataclass(frozen=True)
@@ -153,10 +57,14 @@ class SplitFederation:
 
 @dataclass(frozen=True)
 class NewParty:
-    """A party of a new federation, and how many rows it has, if that is known."""
+    """A party of a new federation, and how many rows it has, if that is known.
+
+    Args:
+        data: the file with its rows; None if it hands them over in Python.
+    """
 
     name: str
-    data: Path
+    data: Path | None
     rows: int = 0
 
 
@@ -182,15 +90,26 @@ class Settings:
     held_out: tuple[tuple[str, Path], ...] = ()
     reference: Path | None = None
     link: LinkFiles | None = None
+    secure: AssumedServer | None = None
 
 
 def default_name(folder: Path) -> str:
     """What a federation in this folder is called, unless somebody says otherwise."""
     name = folder.resolve().name
-    return name if _fits(name) else "federation"
+    return name if fits_as_name(name) else "federation"
 
 
-def _fits(name: str) -> bool:
+def check_name(name: str) -> None:
+    """Of a federation."""
+    if not fits_as_name(name):
+        raise InvalidInput(
+            f"a federation has a name of 1 to 64 printable characters without / and \\, found "
+            f"{name!r:.80}"
+        )
+
+
+def fits_as_name(name: str) -> bool:
+    """Of a federation or of a party."""
     try:
         TypeAdapter(Name).validate_python(name)
     except ValidationError:
@@ -213,11 +132,7 @@ def start_federation(
         name: of the federation; that of the folder if not given.
     """
     name = default_name(folder) if name is None else name
-    if not _fits(name):
-        raise InvalidInput(
-            f"a federation has a name of 1 to 64 printable characters without / and \\, found "
-            f"{name!r:.80}"
-        )
+    check_name(name)
     if not files:
         raise InvalidInput("at least one data file is needed")
     columns = header(files[0])
@@ -229,7 +144,9 @@ def start_federation(
         raise InvalidInput(f"{files[0]} has no column {chosen!r}; it has {', '.join(columns)}")
     founders = [NewParty(file.stem, file) for file in files]
     schema = folder / SCHEMA_FILE
-    settings = Settings(pipeline=_STATISTICS, held_out=(("held out", folder / "held-out.csv"),))
+    settings = Settings(
+        pipeline=templates.STATISTICS, held_out=(("held out", folder / "held-out.csv"),)
+    )
     texts = {schema: schema_text(name, columns, chosen), **_texts(folder, founders, settings)}
     config = _write(folder, founders, texts, _Agreed(name, schema, settings))
     return StartedFederation(schema, config, tuple(files), columns, chosen)
@@ -256,10 +173,20 @@ def split(file: Path, folder: Path) -> Path:
 
 
 def write_federation(
-    folder: Path, name: str, schema: Path, founders: Sequence[NewParty], settings: Settings
+    folder: Path,
+    name: str,
+    schema: Path | Schema,
+    founders: Sequence[NewParty],
+    settings: Settings,
 ) -> Path:
-    """Write all files of a federation whose schema is there already; its `federation.toml`."""
+    """Write all files of a federation; its `federation.toml`.
+
+    Args:
+        schema: a file that is there already, or a schema, which is written as well.
+    """
     texts = _texts(folder, founders, settings)
+    if isinstance(schema, Schema):
+        texts, schema = {folder / SCHEMA_FILE: schema.dumps(), **texts}, folder / SCHEMA_FILE
     return _write(folder, founders, texts, _Agreed(name, schema, settings))
 
 
@@ -272,15 +199,16 @@ class _Agreed:
     settings: Settings
 
     def text(self, folder: Path, server_key: str, parties: str) -> str:
-        settings, new = self.settings, self.settings.pipeline == _STATISTICS
-        return _FEDERATION.format(
+        settings, new = self.settings, self.settings.pipeline == templates.STATISTICS
+        return templates.FEDERATION.format(
             pipeline=quoted(settings.pipeline),
-            others=_OR_NETWORKS if new else _OTHERS,
-            noise=_NOISE_SHARED if new else _NOISE_STAYS,
+            others=templates.OR_NETWORKS if new else templates.OTHERS,
+            noise=templates.NOISE_SHARED if new else templates.NOISE_STAYS,
             file=FEDERATION_FILE,
             name=quoted(self.name),
             schema=_from(folder, self.schema),
             server_key=server_key,
+            **_secure_words(settings.secure),
             epsilon=settings.epsilon,
             delta=settings.delta,
             relation=quoted(settings.relation.word),
@@ -338,7 +266,7 @@ def _write(
         for founder in founders:
             key = party_key(_home(folder, founder), origin_of(agreed.name, founder.name))
             named = {"name": quoted(founder.name), "key": quoted(str(key))}
-            parties += _PARTY.format(rows=founder.rows, **named)
+            parties += templates.PARTY.format(rows=founder.rows, **named)
         server = party_key(_output(folder, agreed.settings), origin_of(agreed.name, SERVER))
         for path, text in texts.items():
             replace_file(path, text.encode())
@@ -346,24 +274,37 @@ def _write(
         return replace_file(folder / FEDERATION_FILE, content.encode())
 
 
+def _secure_words(secure: AssumedServer | None) -> dict[str, str]:
+    """Commented out, unless sums are secret."""
+    against = AssumedServer.ACTIVE if secure is None else secure
+    (other,) = set(AssumedServer) - {against}
+    return {
+        "secure": "# " if secure is None else "",
+        "server": quoted(against.value),
+        "other_server": f"{quoted(other.value)}: {templates.SERVERS[other]}",
+    }
+
+
 def _training(stated: Mapping[str, Any]) -> str:
     shown = {key: stated[key] for key in ("participations", "hidden") if key in stated}
     if stated.get("aggregator", MEAN) != MEAN:
         shown["aggregator"] = stated["aggregator"]
     lines = [f"{key} = {json.dumps(each)}\n" for key, each in shown.items()]
-    rounds = _ROUNDS.format(rounds=stated.get("rounds", 10))
-    return rounds + ("".join(lines) or _TRAINING)
+    rounds = templates.ROUNDS.format(rounds=stated.get("rounds", 10))
+    return rounds + ("".join(lines) or templates.TRAINING)
 
 
 def _node_text(founder: NewParty, folder: Path, agreed: Path, settings: Settings) -> str:
     link = settings.link
-    copy = _OWN_COPY if link is None else f"federation = {_from(folder, agreed)}\n"
-    place = _NODE_LINK if link is None else _link_text(folder, link, address=link.address)
-    return _NODE.format(
+    copy = templates.OWN_COPY if link is None else f"federation = {_from(folder, agreed)}\n"
+    place = templates.NODE_LINK if link is None else _link_text(folder, link, address=link.address)
+    return templates.NODE.format(
         federation=copy,
         superlink=place,
         name=quoted(founder.name),
-        data=_from(folder, founder.data),
+        data=templates.HANDED_OVER
+        if founder.data is None
+        else f"data = {_from(folder, founder.data)}",
         epsilon=settings.epsilon,
         delta=settings.delta,
     )
@@ -372,16 +313,18 @@ def _node_text(founder: NewParty, folder: Path, agreed: Path, settings: Settings
 def _server_text(folder: Path, settings: Settings) -> str:
     steps, reference = settings.training.get("distillation_steps"), settings.reference
     held_out = (
-        _HELD_OUT.format(name=quoted(name), data=_from(folder, data))
+        templates.HELD_OUT.format(name=quoted(name), data=_from(folder, data))
         for name, data in settings.held_out
     )
     link = settings.link
     secret = {} if link is None else {"secret": os.path.relpath(link.secret, folder)}
-    return _SERVER.format(
-        superlink=_SERVER_LINK if link is None else _link_text(folder, link, **secret),
+    return templates.SERVER.format(
+        superlink=templates.SERVER_LINK if link is None else _link_text(folder, link, **secret),
         output=_from(folder, _output(folder, settings)),
-        reference=_REFERENCE if reference is None else f"reference = {_from(folder, reference)}",
-        steps="\n" + (_STEPS if steps is None else f"distillation_steps = {steps}"),
+        reference=templates.REFERENCE
+        if reference is None
+        else f"reference = {_from(folder, reference)}",
+        steps="\n" + (templates.STEPS if steps is None else f"distillation_steps = {steps}"),
         held_out="\n".join(held_out),
     )
 

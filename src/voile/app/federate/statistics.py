@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
 from voile.app.artefact import additive_files
+from voile.app.expected_statistics import expectation, too_little_signal
 from voile.app.federate.base import (
     FinishContext,
     PipelineOutput,
@@ -20,7 +21,6 @@ from voile.app.federate.expectation import FederationPreview, PreviewWarning
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.tables import open_tables
 from voile.app.train_quality import released_quality
-from voile.app.train_statistics import expectation, too_little_signal
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
 from voile.federation import Pipeline, SecureSum, StageResult
@@ -79,7 +79,7 @@ class StatisticsKind(TableKind):
         return StatisticsOptions(stated["noise"])
 
     def open_rows(
-        self, schema: Schema, held_out: Sequence[Path], reference: Path | None
+        self, schema: Schema, held_out: Sequence[Any], reference: Any
     ) -> tuple[Any, Any, tuple[str, ...]]:
         """Held-out rows, if there are some, are what it is judged on; it needs no others."""
         if reference is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from voile.core.errors import InvalidInput
 from voile.core.randomness import StreamCipher
 from voile.core.schema import ColumnFinding, ColumnReport, Problem, RawColumn, Rows, Schema
 from voile.core.schema.schema import MISSING_ADVICE, MOSTLY_EMPTY, draw_rows
+from voile.datasets.frames import columns_of
 from voile.datasets.tables import read_table
 from voile.pipelines.tables import TableRecords
 
@@ -150,22 +151,49 @@ def open_records(schema: Schema, path: Path) -> TableRecords:
     return open_tables(schema, [path])[0]
 
 
-def open_tables(schema: Schema, paths: Sequence[Path]) -> tuple[TableRecords, tuple[str, ...]]:
-    """Rows that nobody protects, of several files, and what is to be said about them."""
-    tables = [(path, read_table(path)) for path in paths]
+def open_tables(schema: Schema, given: Sequence[Any]) -> tuple[TableRecords, tuple[str, ...]]:
+    """Rows that nobody protects, of several files or tables, and what is to be said about them."""
+    tables = [_open_table(each, "held-out rows") for each in given]
     said = [
         text
-        for path, table in tables
-        for text in check_open_rows(schema, table, path, labelled=True)
+        for source, table in tables
+        for text in check_open_rows(schema, table, source, labelled=True)
     ]
     parts = [TableRecords.read(schema, table) for _, table in tables]
     return TableRecords.joined(schema, parts), tuple(said)
 
 
-def reference_rows(schema: Schema, path: Path | None) -> tuple[Rows, tuple[str, ...]]:
-    """Public rows: people's own, or drawn from the schema, each feature by itself."""
-    if path is None:
+def reference_rows(schema: Schema, given: Any) -> tuple[Rows, tuple[str, ...]]:
+    """Public rows: people's own, or drawn from the schema, each feature by itself.
+
+    Args:
+        given: a file or a table; None to draw them.
+    """
+    if given is None:
         return draw_rows(schema, _REFERENCE_ROWS, StreamCipher().generator()), ()
-    table = read_table(path)
-    remarks = check_open_rows(schema, table, path, labelled=False)
+    source, table = _open_table(given, "reference rows")
+    remarks = check_open_rows(schema, table, source, labelled=False)
     return schema.rows(table), remarks
+
+
+def _open_table(given: Any, called: str) -> tuple[Path, Mapping[str, RawColumn]]:
+    """What a file or a table is called, and its columns."""
+    if isinstance(given, Path):
+        return given, read_table(given)
+    return Path(called), columns_of(given)
+
+
+def protected_records(schema: Schema, given: Any, party: str) -> TableRecords:
+    """A party's rows with labels, from a table in memory; only public structure raises."""
+    called = f"party {party!r}"
+    needed = [*schema.feature_names, *([] if schema.label is None else [schema.label.name])]
+    try:
+        return TableRecords.read(schema, columns_of(given, needed))
+    except InvalidInput as error:
+        raise InvalidInput(f"{called}: {error}") from None
+    except Exception as error:
+        # Its own words may quote a protected row.
+        raise InvalidInput(
+            f"{called}: the table cannot be read ({type(error).__name__}); pass a table of pandas, "
+            "polars or pyarrow, or a dict of columns"
+        ) from None

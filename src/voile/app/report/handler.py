@@ -31,7 +31,7 @@ from voile.app.report.figures import (
     readings,
     surrogate_says_nothing,
 )
-from voile.app.trained_model import FOLDER as TRAINED_MODEL
+from voile.app.trained_folder import FOLDER as TRAINED_MODEL
 from voile.app.trained_model import load_trained_model
 from voile.app.trained_report import write_model_report
 from voile.app.workspace.file import books_beside
@@ -154,7 +154,8 @@ def write(command: WriteReport, context: Context) -> ReportResult:
         context.check_overwriting([command.output], allowed=command.overwrite)
     if TRAINED_MODEL.is_at(command.artefact):
         trained = load_trained_model(command.artefact)
-        return ReportResult(write_model_report(trained, command.output))
+        vault = None if context.service is None else context.service.vault
+        return ReportResult(write_model_report(trained, command.output, vault))
     _check_something_is_there(command.artefact)
     return ReportResult(write_report(load_artefact(command.artefact), command.output))
 

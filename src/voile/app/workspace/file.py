@@ -13,9 +13,10 @@ from urllib.parse import unquote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from voile.app.commands.explain import ExplanationSpec
-from voile.app.commands.fields import RelationKey
+from voile.app.commands.fields import RelationKey, name_of
 from voile.app.explain.files import names_origin_file
 from voile.app.toml_file import TomlFile, did_you_mean
+from voile.app.workspace.serve_table import ServeTable
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object
@@ -175,7 +176,9 @@ class WorkspaceTables(_Table):
         storage: the database with ledger and log: a file, `postgresql://...` without a password,
             or `env:VARIABLE`.
         origin: name of the log, compared with the one that stands in it.
-        releases: each the fields of an `ExplanationSpec`, with names of the other tables.
+        releases: each the fields of an `ExplanationSpec`, with names of the other tables; one that
+            costs nothing may be `anonymous`: the HTTP service answers it without a key.
+        serve: the HTTP service.
     """
 
     storage: Annotated[str, AfterValidator(check_address)] = DATABASE
@@ -186,6 +189,7 @@ class WorkspaceTables(_Table):
     backgrounds: dict[Name, BackgroundTable] = {}
     accounts: dict[str, AccountTable] = {}
     releases: dict[Name, dict[str, Any]] = {}
+    serve: ServeTable = ServeTable()
 
 
 # --------------------------------------------------------------------------------------------------
@@ -203,6 +207,7 @@ _STANDS_IN: Final = {
     "background_origin": "origin of the background's table",
     "data": "the rows that are handed in",
 }
+_ANONYMOUS: Final = "anonymous"
 _FILES_OF_RELEASE: Final = ("explainer", "clusters")
 
 
@@ -254,6 +259,8 @@ class WorkspaceFile:
                 "releases",
             )
         said = dict(self.tables.releases[name])
+        if not isinstance(said.pop(_ANONYMOUS, False), bool):
+            raise self.toml.wrong("expected true or false", "releases", name, _ANONYMOUS)
         for key, place in _STANDS_IN.items():
             if key in said:
                 raise self.toml.wrong(f"cannot be set here: use {place}", "releases", name, key)
@@ -263,6 +270,10 @@ class WorkspaceFile:
         spec = self.toml.checked(ExplanationSpec, said, ("releases", name))
         self._check_origins(self.tables.releases[name], spec)
         return spec
+
+    def is_anonymous(self, name: str) -> bool:
+        """Whether the HTTP service answers for this release without a key."""
+        return self.tables.releases[name].get(_ANONYMOUS, False) is True
 
     def _model(self, name: str) -> dict[str, Any]:
         model = self._named(name, "model")
@@ -297,7 +308,7 @@ class WorkspaceFile:
 
     def _check_origins(self, said: Mapping[str, Any], spec: ExplanationSpec) -> None:
         """Every promise rests on them; only an artefact and protected rows need none stated."""
-        if spec.model_origin is None and not Path(spec.model).is_dir():
+        if spec.model_origin is None and not Path(name_of(spec.model)).is_dir():
             raise self.toml.wrong(
                 'say what the model was made from: origin = "public", "trained-on:LABEL", or a '
                 "JSON file with the guarantees of its training",

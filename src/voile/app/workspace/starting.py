@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.app.budget import open_budget
+from voile.app.commands.fields import InMemory, name_of
 from voile.app.explain import ExplanationSpec, build_release, load_inputs
 from voile.app.explain.building import Affordability
 from voile.app.explain.files import names_origin_file
@@ -187,9 +188,10 @@ def _name_of(spec: ExplanationSpec, artefact: ModelFolder | None) -> str:
     """Of an artefact what it predicts, of an object its own name, else that of the file."""
     if artefact is not None:
         return release_name(artefact)
-    if names_object(spec.model):
-        return re.split(r"[:.]", spec.model)[-1]
-    return as_called(Path(spec.model)).stem
+    source = name_of(spec.model)
+    if names_object(source):
+        return re.split(r"[:.]", source)[-1]
+    return as_called(Path(source)).stem
 
 
 def release_name(artefact: ModelFolder) -> str:
@@ -312,15 +314,16 @@ def workspace_text(
         origin, storage: see `WorkspaceTables`.
     """
 
-    def path(given: str | Path) -> str:
-        return relative_name(Path(given), folder)
+    def path(given: str | Path | InMemory) -> str:
+        return relative_name(Path(name_of(given)), folder)
 
     def made_from(given: str) -> str:
         return path(given) if names_origin_file(given) else given
 
     head = {"shell": name if name.isidentifier() else f'"{name}"', "name": quoted(name)}
     parts = [_HEAD.format(**head, storage=quoted(storage), origin=quoted(origin)), _KEYS]
-    source = spec.model if names_object(spec.model) else path(spec.model)
+    source = name_of(spec.model)
+    source = source if names_object(source) else path(source)
     parts += [_MODEL.format(table=dotted("models", name)), _lines({"source": source})]
     if spec.model_origin is not None:
         parts += [_ORIGIN, _lines({"origin": made_from(spec.model_origin)})]

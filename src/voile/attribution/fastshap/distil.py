@@ -243,20 +243,20 @@ def learn(
     if players == 1:  # normalisation alone is the answer
         return FastShap(surrogate, network)
 
-    def asked(columns: Array) -> Batch:
+    def batch_of(columns: Array) -> Batch:
         if sees_surrogate:
             outputs, seen = surrogate.hidden_features(columns)
             gap: Array = outputs - surrogate.base.astype(np.float32)
         else:
             gap, seen = total(surrogate, columns), columns
-        return seen, gap, *objective.asked(surrogate, columns, gap, draw)
+        return seen, gap, *objective.targets(surrogate, columns, gap, draw)
 
     history = fit(
         network,
-        lambda: asked(more(plan.batch_rows)),
+        lambda: batch_of(more(plan.batch_rows)),
         ShapleyLoss(objective, players),
         plan,
-        validation=asked(surrogate.encoding.columns(held_out)),
+        validation=batch_of(surrogate.encoding.columns(held_out)),
         progress=progress,
     )
     return FastShap(surrogate, network, history)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +16,7 @@ from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.one_thread import one_thread
+from voile.core.schema import Schema
 from voile.models import Rows
 from voile.training import Perceptron, TrainingHistory
 
@@ -85,13 +87,26 @@ class FastShap:
             )
         shape = (len(rows), self.surrogate.players.count, len(self.surrogate.output_names))
         found, starts = np.empty(shape), range(0, len(rows), CHUNK)
-        with one_thread(), ThreadPoolExecutor(self.threads) as pool:
-            ask = map if self.threads == 1 or len(starts) < 2 else pool.map
-            done = ask(lambda at: self._fill(rows[at : at + CHUNK], found[at : at + CHUNK]), starts)
-            for at, _ in zip(starts, done, strict=True):
-                if self.progress is not None:
-                    self.progress(min(at + CHUNK, len(rows)), len(rows))
+        with one_thread():
+            if self.threads == 1 or len(starts) < 2:
+                self._fill_all(rows, found, starts, map)
+            else:
+                with ThreadPoolExecutor(self.threads) as pool:
+                    self._fill_all(rows, found, starts, pool.map)
         return found
+
+    def values_within(self, schema: Schema) -> Callable[[Rows], NDArray[np.float64]] | None:
+        """`values`, if every row inside this schema is sound for it; else None."""
+        own = self.surrogate.schema
+        return self.values if own is None or own.digest == schema.digest else None
+
+    def _fill_all(
+        self, rows: Rows, found: NDArray[np.float64], starts: range, ask: Callable[..., Any]
+    ) -> None:
+        done = ask(lambda at: self._fill(rows[at : at + CHUNK], found[at : at + CHUNK]), starts)
+        for at, _ in zip(starts, done, strict=True):
+            if self.progress is not None:
+                self.progress(min(at + CHUNK, len(rows)), len(rows))
 
     def _fill(self, rows: Rows, found: NDArray[np.float64]) -> None:
         surrogate, seen = self.surrogate, self.surrogate.encoding.columns(rows)

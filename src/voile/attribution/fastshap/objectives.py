@@ -31,7 +31,7 @@ class Objective(Protocol):
     [0.0]
     """
 
-    def asked(
+    def targets(
         self, surrogate: Surrogate, columns: Array, gap: Array, draw: np.random.Generator
     ) -> Batch:
         """Coalitions and worths, or labels, about rows whose v(N) − v(∅) is `gap`."""
@@ -61,7 +61,7 @@ class KernelRegression:
         if self.coalitions < 2 or self.coalitions % 2:
             raise InvalidInput(f"coalitions come in pairs, found {self.coalitions}")
 
-    def asked(
+    def targets(
         self,
         surrogate: Surrogate,
         columns: Array,

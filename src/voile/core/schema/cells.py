@@ -115,6 +115,8 @@ def read_matrix(given: Any, width: int) -> FeatureValues | None:
     if array.ndim != 2 or array.shape[1] != width:
         return None
     with np.errstate(all="ignore"):
+        if array.dtype.kind in "biuf":  # as `read_numbers` would, column by column
+            return np.array(array, dtype=np.float64, order="C") + 0.0
         return np.column_stack([read_numbers(column).values for column in array.T])
 
 

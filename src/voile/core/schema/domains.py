@@ -147,7 +147,7 @@ class Numbers:
         return {"bounds": [self.lower, self.upper]}
 
     def __str__(self) -> str:
-        return f"{self.lower} to {self.upper}"
+        return f"{self.lower:.10g} to {self.upper:.10g}"
 
 
 @digest_name("voile.core.schema.domains.Categories")

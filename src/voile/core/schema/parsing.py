@@ -218,20 +218,36 @@ def parse(text: str) -> Parts:
     label = document.section("label") if "label" in document.values else None
     features = document.section("features")
     problems: list[SchemaError] = []
-    with _noted(problems):
+    with noted(problems):
         declared = None if label is None else _label(label)
     found: list[Feature] = []
     for key in features.values:
-        with _noted(problems):
+        with noted(problems):
             found.append(_feature(key, features.section(key)))
-    if problems:
-        first, *others = problems
-        raise SchemaError(first.problem, field=first.field, more=tuple(others)) from first
+    raise_together(problems)
     return Parts(name, declared, tuple(found))
 
 
+def parse_feature(name: str, values: Mapping[str, Any]) -> Feature:
+    """A feature by the keys of its table."""
+    return _feature(name, _Section(values, ("features", name)))
+
+
+def parse_label(values: Mapping[str, Any]) -> Label:
+    """The label by the keys of its table."""
+    return _label(_Section(values, ("label",)))
+
+
+def raise_together(problems: list[SchemaError]) -> None:
+    """One error for all of them, if there are any."""
+    if problems:
+        first, *others = problems
+        raise SchemaError(first.problem, field=first.field, more=tuple(others)) from first
+
+
 @contextmanager
-def _noted(problems: list[SchemaError]) -> Iterator[None]:
+def noted(problems: list[SchemaError]) -> Iterator[None]:
+    """Collect a problem instead of raising it."""
     try:
         yield
     except SchemaError as error:

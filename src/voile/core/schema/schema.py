@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from voile.core.digest_names import digest_name
 from voile.core.errors import InvalidInput, SchemaError
+from voile.core.rendering import find_view
 from voile.core.schema.cells import (
     ColumnTable,
     Encoded,
@@ -27,6 +28,7 @@ from voile.core.schema.cells import (
     raw_column,
     read_matrix,
 )
+from voile.core.schema.declaring import UNNAMED, declared_parts, given_parts
 from voile.core.schema.domains import Categories, Domain, Problem, check_text
 from voile.core.schema.parsing import Feature, Label, lines_of, parse, read_text
 from voile.core.toml_text import dotted, quoted
@@ -160,7 +162,7 @@ def _shown(value: object) -> str:
 
 
 @digest_name("voile.core.schema.schema.Schema")
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False)
 class Schema:
     """The public description of a table: names, kinds, bounds or categories, defaults, groups.
 
@@ -182,15 +184,62 @@ class Schema:
     ... ''')
     >>> schema.rows({"age": ["43", "unknown", "900"]}).tolist()  # clamped, never an error
     [[43.0], [45.0], [120.0]]
+
+    Declared in Python, a pair is bounds, a `range` is whole numbers, a list is categories, and
+    `bool` is yes or no. A dict of the keys of a file says more.
+
+    >>> schema = Schema({"age": range(18, 101), "sex": ["f", "m"], "income": (0, 500_000)})
+    >>> schema.feature_names, schema.features[0].domain.whole
+    (('age', 'sex', 'income'), True)
+    >>> Schema({"age": (18, 100), "sick": ["no", "yes"]}, label="sick").label.name
+    'sick'
     """
 
     name: str
     features: tuple[Feature, ...]
     label: Label | None = None
 
+    @overload
+    def __init__(
+        self, name: str, features: Iterable[Feature], label: Label | None = None
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        columns: Mapping[str, Any],
+        /,
+        *,
+        label: str | Mapping[str, Any] | Label | None = None,
+        name: str = UNNAMED,
+        cuts: Mapping[str, Any] | None = None,
+    ) -> None: ...
+
+    def __init__(self, *given: Any, **stated: Any) -> None:
+        """From its parts, or from a declaration: columns by name, with the values they may take.
+
+        Args:
+            label: what a model predicts: one of the columns, or `{name: the values it may take}`.
+            name: of the schema; recorded with what is released.
+            cuts: by column, public cut points of a number, such as clinical thresholds.
+        """
+        is_declared = bool(given) and isinstance(given[0], Mapping)
+        parts = declared_parts(*given, **stated) if is_declared else given_parts(*given, **stated)
+        object.__setattr__(self, "name", parts.name)
+        object.__setattr__(self, "features", tuple(parts.features))
+        object.__setattr__(self, "label", parts.label)
+        self.__post_init__()
+
+    def __repr__(self) -> str:
+        """A line for each column, with what it may hold."""
+        label = () if self.label is None else (self.label,)
+        width = max(len(each.name) for each in (*self.features, *label))
+        lines = [_line(each, width) for each in self.features]
+        lines += [f"{_line(each, width)}  (label)" for each in label]
+        return "\n  ".join([f"Schema {self.name!r}", *lines])
+
     def __post_init__(self) -> None:
         check_text(self.name, "name")
-        object.__setattr__(self, "features", tuple(self.features))
         if not self.features:
             raise SchemaError("expected at least one feature, found none", field="features")
         _check_distinct(self.features)
@@ -210,6 +259,24 @@ class Schema:
     def loads(cls, text: str) -> Schema:
         """Read TOML text; a `SchemaError` names line and field."""
         return cls._from(text, None)
+
+    @classmethod
+    def from_frame(
+        cls, frame: Any, *, label: str | None = None, name: str = "drafted from public rows"
+    ) -> Schema:
+        """Draft a schema from rows that anybody may see, and say what to look at.
+
+        Bounds and categories are read off the rows, so they tell about them: never pass protected
+        rows. Check every line (`print(schema.dumps())`) before you rely on it.
+
+        Args:
+            frame: public rows, as a table of pandas, polars, pyarrow, or a dict of columns.
+            label: the column that a model predicts, if there is one.
+        """
+        draft = find_view("schema from public rows")
+        assert draft is not None, "registered with `import voile`"
+        drafted: Schema = draft(frame, label=label, name=name)
+        return drafted
 
     @classmethod
     def _from(cls, text: str, file: Path | None) -> Schema:
@@ -446,6 +513,11 @@ class _Limits:
     def _lost(self, given: NDArray[np.float64], inside: NDArray[np.float64]) -> NDArray[np.bool_]:
         lost: NDArray[np.bool_] = np.isnan(inside) | (self.listed & (inside != given))
         return lost
+
+
+def _line(column: Feature | Label, width: int) -> str:
+    unit = f" {column.unit}" if column.unit else ""
+    return f"{column.name:<{width}}  {column.domain}{unit}"
 
 
 def _check_distinct(features: tuple[Feature, ...]) -> None:

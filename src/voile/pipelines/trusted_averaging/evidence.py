@@ -145,12 +145,12 @@ class EvidenceHistory(NamedTuple):
         return EvidenceHistory(grown, (*self.rounds, about))
 
     @property
-    def told(self) -> bool:
+    def is_told(self) -> bool:
         return bool(self.rounds) and self.rounds[-1].told
 
     def carried(self, name: str) -> tuple[float, float]:
         """Scores of the last round; a party that is new begins with the least."""
-        if not self.told:
+        if not self.is_told:
             return 1.0, 1.0
         if name in self.parties:
             return self.parties[name][-1].scored, self.parties[name][-1].matched

@@ -47,7 +47,6 @@ from voile.pipelines.trusted_averaging.protocol import FEWEST, ComparisonRows, R
 from voile.pipelines.trusted_averaging.tasks import clipped
 from voile.pipelines.trusted_averaging.trust import TrustRule
 from voile.training import with_arrays
-from voile.training.private import AdaptedNorm
 
 _SUM: Final = "sum of "
 REFERENCE: Final = "reference: sum of updates"
@@ -175,14 +174,14 @@ class VerifiedRound:
         if medians[0] > max(needed, 0.0) and medians[1] > 0:
             told, scored, matched = True, over_median(said), over_median(cosines)
         else:
-            told = before.told
+            told = before.is_told
             carried = {name: before.carried(name) for name in lengths}
             scored, matched = ({n: each[i] for n, each in carried.items()} for i in (0, 1))
         training = self.network.training
         norm = training.clipping_norm if self.network.noise_multiplier else math.inf
         about = RoundEvidence(
             number, needed, medians[0], medians[1], told, training.steps,
-            norm.start if isinstance(norm, AdaptedNorm) else norm,
+            norm,
             training.rate_in(number), len(self._known[0]), counted=True,
         )  # fmt: skip
         return about, {

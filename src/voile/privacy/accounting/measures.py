@@ -124,6 +124,8 @@ def plus(first: Sums, second: Sums) -> Sums:
 
 def growth(before: Sums, after: Sums) -> Sums:
     """How much larger `after` is, rounded up; exactly nothing where they are equal."""
+    if before == after:
+        return (0.0,) * len(before)
     return tuple(
         math.nextafter(b - a, math.inf) if b > a else 0.0
         for a, b in zip(before, after, strict=True)

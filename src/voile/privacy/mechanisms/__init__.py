@@ -2,8 +2,8 @@
 
 - noise on numbers: `LaplaceMechanism`, `GaussianMechanism`; on whole numbers: `DiscreteLaplace`,
   `DiscreteGaussian`
-- a choice by scores: `ExponentialMechanism`, `PeelingTopK`
-- a category or a set toward a third party: `RandomisedResponse`, `SubsetSelection`
+- a choice by scores: `ExponentialMechanism`
+- a category or a set toward a third party: `SubsetSelection`
 
 Each has `event()` (what it costs), `preview()` (what it will be like) and `randomise(...)`. None
 has a default sensitivity.
@@ -14,8 +14,6 @@ from voile.privacy.mechanisms.noise import GaussianMechanism, LaplaceMechanism
 from voile.privacy.mechanisms.parameters import ChoicePreview, NoisePreview, WeakPrivacyWarning
 from voile.privacy.mechanisms.selection import (
     ExponentialMechanism,
-    PeelingTopK,
-    RandomisedResponse,
     SubsetSelection,
 )
 
@@ -27,8 +25,6 @@ __all__ = [
     "GaussianMechanism",
     "LaplaceMechanism",
     "NoisePreview",
-    "PeelingTopK",
-    "RandomisedResponse",
     "SubsetSelection",
     "WeakPrivacyWarning",
 ]

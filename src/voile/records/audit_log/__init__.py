@@ -6,8 +6,8 @@ A tour, by what you want to do:
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
   `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
   `WeightingRecord`, `EvidenceRecord`, `AssessmentRecord`, `EventsAssessmentRecord`,
-  `KeyRotationRecord`, `CheckpointAcceptedRecord`; commit to a query or an answer without showing
-  it: `Commitment`
+  `KeyRotationRecord`, `CheckpointAcceptedRecord`, `KeyIssuedRecord`, `KeyRevokedRecord`; commit
+  to a query or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -16,6 +16,7 @@ A tour, by what you want to do:
 - check them, anywhere, offline: `verify_receipt`, `verify_export`, `Policy`
 - one record for many rows, and a proof for each: `RowTree`, `RowReceipt`, `verify_row_receipt`
 - be a witness for somebody else's log: `Witness`, `serve`
+- let others mirror it, tile by tile: `Tile`
 - put checkpoints on a chain, and compare with what stands there: `Anchors`, `AnchorEvidence`,
   `DeliveryTerms`
 
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from voile.records.audit_log.records import EventsAssessmentRecord as EventsAssessmentRecord
     from voile.records.audit_log.records import EvidenceRecord as EvidenceRecord
     from voile.records.audit_log.records import FederationRoundRecord as FederationRoundRecord
+    from voile.records.audit_log.records import KeyIssuedRecord as KeyIssuedRecord
+    from voile.records.audit_log.records import KeyRevokedRecord as KeyRevokedRecord
     from voile.records.audit_log.records import KeyRotationRecord as KeyRotationRecord
     from voile.records.audit_log.records import ParticipationRecord as ParticipationRecord
     from voile.records.audit_log.records import PostProcessingRecord as PostProcessingRecord
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
     from voile.records.audit_log.row_receipt import RowReceipt as RowReceipt
     from voile.records.audit_log.row_receipt import RowTree as RowTree
     from voile.records.audit_log.row_receipt import verify_row_receipt as verify_row_receipt
+    from voile.records.audit_log.tiles import Tile as Tile
     from voile.records.audit_log.verifier import AnchorEvidence as AnchorEvidence
     from voile.records.audit_log.verifier import CheckOutcome as CheckOutcome
     from voile.records.audit_log.verifier import OtherCheckpoint as OtherCheckpoint
@@ -114,6 +118,8 @@ _HOMES = {
         "EventsAssessmentRecord",
         "EvidenceRecord",
         "FederationRoundRecord",
+        "KeyIssuedRecord",
+        "KeyRevokedRecord",
         "KeyRotationRecord",
         "ParticipationRecord",
         "PostProcessingRecord",
@@ -128,6 +134,7 @@ _HOMES = {
         "decode_record",
     ],
     "row_receipt": ["RowReceipt", "RowTree", "verify_row_receipt"],
+    "tiles": ["Tile"],
     "verifier": [
         "AnchorEvidence",
         "CheckOutcome",

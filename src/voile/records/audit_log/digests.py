@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from voile.core.errors import InvalidInput
+from voile.core.once_each import once_each
 from voile.core.row_note import RowNote, note_to_plain
 from voile.records.audit_log.canonical import Canonical, encode
 
@@ -33,7 +34,9 @@ def array_digest(array: NDArray[Any]) -> bytes:
 
     if array.dtype.kind not in _PLAIN_KINDS or array.dtype.itemsize > 8:
         raise InvalidInput(f"a digest is defined for plain numbers, found {array.dtype}")
-    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    little = array
+    if not (array.dtype.str[0] in "<|" and array.flags.c_contiguous):
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     # Single bytes have no order: numpy writes "|" for them.
     head = f"{little.dtype.str}\n{','.join(map(str, array.shape))}\n".encode()
     return hashlib.sha256(_ARRAY + head + little.tobytes()).digest()
@@ -46,16 +49,28 @@ def guarantees_digest(guarantees: Sequence[Guarantee]) -> bytes:
 
 def explanation_bytes(explanation: Explanation) -> bytes:
     """Canonical bytes of an explanation: what an answer's commitment is made to."""
-    content: dict[str, Canonical] = {
-        "format": "voile explanation v1",
-        "feature_names": list(explanation.feature_names),
-        "output_names": list(explanation.output_names),
-        "guarantees": [_guarantee(item) for item in explanation.guarantees],
-        "notes": [note_to_plain(note) for note in explanation.notes],
+    # Put together from what is written once for a service: the same as `encode` of all of it.
+    parts = {
+        "format": '"voile explanation v1"',
+        "feature_names": _names_text(explanation.feature_names),
+        "output_names": _names_text(explanation.output_names),
+        "guarantees": f"[{','.join(map(_guarantee_text, explanation.guarantees))}]",
+        "notes": encode([note_to_plain(note) for note in explanation.notes]).decode(),
     }
     for name, array in explanation.arrays.items():
-        content[name] = _cells_digest(array).hex()
-    return encode(content)
+        parts[name] = f'"{_cells_digest(array).hex()}"'
+    items = [f'"{name}":{parts[name]}' for name in sorted(parts)]
+    return f"{{{','.join(items)}}}".encode()
+
+
+@once_each
+def _names_text(names: tuple[str, ...]) -> str:
+    return encode(list(names)).decode()
+
+
+@once_each
+def _guarantee_text(guarantee: Guarantee) -> str:
+    return encode(_guarantee(guarantee)).decode()
 
 
 def explanation_rows(explanation: Explanation) -> Iterator[bytes]:

@@ -11,14 +11,14 @@ a process that is killed leaves its lock to the next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from voile.core.atomic_file import locked, replace_file
 from voile.core.errors import UnreadableFile, VerificationFailed
-from voile.core.input_file import open_regular
+from voile.core.input_file import read_start
 from voile.records.audit_log.canonical import Malformed
 from voile.records.audit_log.notes import LARGEST_NOTE, BadSignature, Checkpoint, Note
 from voile.records.audit_log.policy import Policy
@@ -33,16 +33,25 @@ class PinnedCheckpoint:
 
     path: Path
     policy: Policy
+    _known: dict[bytes, Checkpoint] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    """What the last content said that could be believed: signatures are checked once."""
 
     def read(self) -> Checkpoint | None:
         """What was kept; None if nothing was yet, `VerificationFailed` if it cannot be believed."""
         content = self._content()
         if content is None:
             return None
-        try:
-            return signed_checkpoint(content, self.policy)
-        except VerificationFailed as error:
-            raise VerificationFailed(f"{self.path}: {error}") from None
+        found = self._known.get(content)
+        if found is None:
+            try:
+                found = signed_checkpoint(content, self.policy)
+            except VerificationFailed as error:
+                raise VerificationFailed(f"{self.path}: {error}") from None
+            self._known.clear()
+            self._known[content] = found
+        return found
 
     def is_of_another_log(self) -> bool:
         """Whether what was kept says so itself; what is damaged is not excused by that."""
@@ -63,8 +72,7 @@ class PinnedCheckpoint:
 
     def _content(self) -> bytes | None:
         try:
-            with open_regular(self.path) as stream:
-                return stream.read(LARGEST_NOTE + 1)
+            return read_start(self.path, LARGEST_NOTE + 1)
         except FileNotFoundError:
             return None
         except OSError as error:

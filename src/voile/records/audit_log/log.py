@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from voile.core.errors import DuplicateRecord, InvalidInput, VerificationFailed
 from voile.records.audit_log.canonical import Malformed
@@ -19,6 +19,7 @@ from voile.records.audit_log.merkle import HASH_SIZE, Hash, grow, is_consistent,
 from voile.records.audit_log.notes import Checkpoint, check_name
 from voile.records.audit_log.records import Encoded, Record, canonical_bytes
 from voile.records.storage import Part, Reader, Table, Transaction
+from voile.records.storage.tables import Key
 
 # --- Which subtrees a proof consists of (RFC 9162, 2.1.3.1 and 2.1.4.1), as ranges of leaves -----
 # Writing side only: the verifier checks proofs without knowing how they were made.
@@ -203,6 +204,15 @@ class AuditLog:
                 "missing, do not answer from it"
             )
         transaction.memory[_KNOWN] = known
+
+    def rows(self, transaction: Reader, *, append: bool) -> list[tuple[Table[Any], Key]]:
+        """Which records will be read to check it, and to append to it, as far as is known."""
+        wanted: list[tuple[Table[Any], Key]] = []
+        if append and HEADS.name not in transaction.memory:
+            wanted.append((HEADS, (_HEAD,)))
+        if self.kept is not None and _KNOWN not in transaction.memory:
+            wanted += [(LEAVES, (last.number,)) for last in self._last.values()]
+        return wanted
 
     def _nothing_kept(self, transaction: Reader, copy: Path) -> VerificationFailed:
         return VerificationFailed(

@@ -443,6 +443,37 @@ class CheckpointAcceptedRecord:
     reason: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class KeyIssuedRecord:
+    """A service issued an API key. The log names nobody: of the key only its public name is here.
+
+    Args:
+        key: public name of the key.
+        duties: what it may do, words joined by spaces.
+        expires: seconds since 1970.
+        issuer: the command line, or the public name of the key that asked for it.
+    """
+
+    kind: ClassVar[str] = "key issued"
+    version: ClassVar[int] = 1
+    time: int
+    key: str
+    duties: str
+    expires: int
+    issuer: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRevokedRecord:
+    """An API key was ended; see `KeyIssuedRecord`."""
+
+    kind: ClassVar[str] = "key revoked"
+    version: ClassVar[int] = 1
+    time: int
+    key: str
+    issuer: str
+
+
 Record: TypeAlias = (
     ReleaseRecord
     | PostProcessingRecord
@@ -461,6 +492,8 @@ Record: TypeAlias = (
     | EventsAssessmentRecord
     | KeyRotationRecord
     | CheckpointAcceptedRecord
+    | KeyIssuedRecord
+    | KeyRevokedRecord
 )
 Encoded = NewType("Encoded", bytes)
 """The canonical bytes of a record, made here."""

@@ -40,7 +40,7 @@ _LARGEST_REPLY: Final = 16 * 1024
 _TRIES: Final = 3
 
 
-class Answered(StrEnum):
+class AskOutcome(StrEnum):
     """What became of asking one witness."""
 
     COSIGNED = "cosigned"
@@ -57,7 +57,7 @@ class WitnessAnswer:
     """One witness's answer; `signatures` are verified."""
 
     url: str
-    outcome: Answered
+    outcome: AskOutcome
     detail: str = ""
     signatures: tuple[Signature, ...] = ()
 
@@ -132,7 +132,7 @@ def collect(
     """
     answers = _ask_all(inquiry, witnesses, patience)
     cosignatures = tuple(_distinct(answers))
-    known_better = any(a.outcome in (Answered.AHEAD, Answered.CONTRADICTED) for a in answers)
+    known_better = any(a.outcome in (AskOutcome.AHEAD, AskOutcome.CONTRADICTED) for a in answers)
     if known_better and len(cosignatures) < inquiry.policy.threshold:
         raise ContradictedCheckpoint(len(cosignatures), inquiry.policy, answers)
     return Note(inquiry.note.text, inquiry.note.signatures + cosignatures), answers
@@ -164,7 +164,7 @@ def _ask_all(
         answers[answer.url] = answer
         if 0 < inquiry.policy.threshold <= len(_distinct(list(answers.values()))):
             deadline = min(deadline, time.monotonic() + GRACE)
-    return tuple(answers.get(w.url, WitnessAnswer(w.url, Answered.LATE)) for w in witnesses)
+    return tuple(answers.get(w.url, WitnessAnswer(w.url, AskOutcome.LATE)) for w in witnesses)
 
 
 def _ask(inquiry: CosignRequest, witness: RemoteWitness, patience: float) -> WitnessAnswer:
@@ -178,26 +178,26 @@ def _ask(inquiry: CosignRequest, witness: RemoteWitness, patience: float) -> Wit
                 return _cosigned(inquiry, witness, body)
             if status != 409:
                 # 422: the proof does not hold, and this log's own proofs do.
-                outcome = Answered.CONTRADICTED if status == 422 else Answered.REFUSED
+                outcome = AskOutcome.CONTRADICTED if status == 422 else AskOutcome.REFUSED
                 return WitnessAnswer(witness.url, outcome, f"status {status}: {_say(body)}")
             stands_at = decimal(_say(body), "a tree size")
             if stands_at > inquiry.checkpoint.size:
-                return WitnessAnswer(witness.url, Answered.AHEAD, f"{stands_at} records")
+                return WitnessAnswer(witness.url, AskOutcome.AHEAD, f"{stands_at} records")
             if stands_at == old_size == inquiry.checkpoint.size:
                 detail = f"another root for {stands_at} records"
-                return WitnessAnswer(witness.url, Answered.CONTRADICTED, detail)
+                return WitnessAnswer(witness.url, AskOutcome.CONTRADICTED, detail)
             if stands_at == old_size:
-                return WitnessAnswer(witness.url, Answered.REFUSED, "asks for what it was given")
+                return WitnessAnswer(witness.url, AskOutcome.REFUSED, "asks for what it was given")
             old_size = stands_at
-        return WitnessAnswer(witness.url, Answered.GARBAGE, "its size keeps changing")
+        return WitnessAnswer(witness.url, AskOutcome.GARBAGE, "its size keeps changing")
     except (Malformed, BadSignature) as error:
-        return WitnessAnswer(witness.url, Answered.GARBAGE, str(error))
+        return WitnessAnswer(witness.url, AskOutcome.GARBAGE, str(error))
     except TimeoutError:
-        return WitnessAnswer(witness.url, Answered.LATE)
+        return WitnessAnswer(witness.url, AskOutcome.LATE)
     except (OSError, http.client.HTTPException) as error:
-        return WitnessAnswer(witness.url, Answered.UNREACHABLE, type(error).__name__)
+        return WitnessAnswer(witness.url, AskOutcome.UNREACHABLE, type(error).__name__)
     except Exception as error:  # whatever else goes wrong with one witness is that witness's answer
-        return WitnessAnswer(witness.url, Answered.GARBAGE, f"{type(error).__name__}: {error}")
+        return WitnessAnswer(witness.url, AskOutcome.GARBAGE, f"{type(error).__name__}: {error}")
 
 
 def _cosigned(inquiry: CosignRequest, witness: RemoteWitness, body: bytes) -> WitnessAnswer:
@@ -207,9 +207,9 @@ def _cosigned(inquiry: CosignRequest, witness: RemoteWitness, body: bytes) -> Wi
         raise Malformed("expected signature lines in UTF-8") from None
     found = said.signers(inquiry.policy.witness_keys)
     if not found:
-        return WitnessAnswer(witness.url, Answered.GARBAGE, "no cosignature of a known witness")
+        return WitnessAnswer(witness.url, AskOutcome.GARBAGE, "no cosignature of a known witness")
     names = ", ".join(key.name for key in found)
-    return WitnessAnswer(witness.url, Answered.COSIGNED, names, tuple(found.values()))
+    return WitnessAnswer(witness.url, AskOutcome.COSIGNED, names, tuple(found.values()))
 
 
 def _say(body: bytes) -> str:

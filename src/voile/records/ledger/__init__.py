@@ -8,7 +8,7 @@ A tour, by what you want to do:
 - spend it: `Charge`, `Ledger.charge`; with the answer and its replay, `Ledger.settle`
 - recognise a question: `Question`, `NamedRecord`, `PublicInput`, `WholeDataset`, `ReplayKey`
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
-  they are first charged (`like_parent`), `check_fits`
+  they are first charged (`Ledger.open_child`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
 - check it: `history` reads what was written, and recomputes balances from it
 
@@ -37,7 +37,7 @@ from voile.records.ledger.charging import (
     charge_name,
     check_words,
 )
-from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of, like_parent
+from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of
 from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.reading import (
     Forecast,
@@ -100,7 +100,6 @@ __all__ = [
     "child_of",
     "forecast",
     "how_many",
-    "like_parent",
     "recent_charges",
     "remaining",
     "share_of",

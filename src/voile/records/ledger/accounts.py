@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -137,9 +137,30 @@ class Account:
         assert self.measure is not None
         return self.measure.budgets(self.epsilon, self.delta)
 
+    def child(self, name: str, opened: float | None = None) -> Account:
+        """An account below this one, with the same promise; a service opens many of them.
+
+        Args:
+            opened: when; this one's time if it is not open yet.
+        """
+        found = object.__new__(Account)
+        found.__dict__.update(self._child.__dict__, name=name)
+        if opened is not None:
+            found.__dict__["opened"] = opened
+        return found
+
+    @cached_property
+    def _child(self) -> Account:
+        """What all accounts below have in common, and what follows from that."""
+        found = replace(self, parent=self.name, children=Children.SEQUENTIAL)
+        _ = found.is_plan, found.is_parallel
+        if self.measure is not None:
+            _ = found.budgets
+        return found
+
     def check_protects(self, protected: Protected) -> None:
         """Refuse a release that speaks about anything but what this account protects."""
-        if protected != self.protected:
+        if protected is not self.protected and protected != self.protected:
             raise Refused(
                 f"account {self.name!r} is for {self.protected.difference(protected)}; nothing "
                 "was charged"

@@ -14,6 +14,7 @@ the ledger untouched and may record the refusal.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -101,6 +102,7 @@ DIGEST_SIZE: Final = 32
 KEPT_DIGEST: Final = 16
 """Bytes kept of a record's digest: enough that two of a million records never meet by chance."""
 _LONGEST_TEXT: Final = 500
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CHARGED: Final = Act.CHARGED.value
 
 
@@ -340,7 +342,7 @@ def check_words(name: str, value: object) -> None:
         raise InvalidInput(
             f"{name} must be stated in at most {_LONGEST_TEXT} characters, found {value!r:.80}"
         )
-    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+    if "\0" in value or not (value.isascii() or _SURROGATE.search(value) is None):
         raise InvalidInput(f"{name} cannot hold NUL or unpaired surrogates, found {value!r:.80}")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
-from voile.records.ledger.accounts import Account, Children, Opening
+from voile.records.ledger.accounts import Account, Opening
 from voile.records.ledger.charging import (
     Charge,
     Grant,
@@ -22,12 +22,13 @@ from voile.records.ledger.opening import (
     AccountChange,
     is_unused,
     open_account,
+    open_child,
     renew,
     reopen_account,
 )
 from voile.records.ledger.replay import Asked
 from voile.records.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
-from voile.records.ledger.tree import AccountNode, RunningTotals, Tree
+from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, first_children
 from voile.records.storage import Reader, Transaction
 
 NOT_RECORDED: Final = -1
@@ -87,6 +88,16 @@ class Ledger(Tree):
     def open(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Open an account: the root of a data set, or one below another account."""
         return open_account(t, self, opening, caller, self.now())
+
+    def open_child(
+        self, t: Transaction, parent: Account, name: str, *, caller: str
+    ) -> AccountChange:
+        """Open an account below another one, with the same promise; a service opens many.
+
+        Args:
+            parent: an open account.
+        """
+        return open_child(t, self, parent, name, caller, self.now())
 
     def reopen(self, t: Transaction, opening: Opening, *, caller: str) -> AccountChange:
         """Give a root that was never charged nor renewed other terms; `Refused` if it was."""
@@ -148,15 +159,19 @@ class Ledger(Tree):
         return ChargedAnswer(kept, grant.terms, grant)
 
     def answered(self, t: Reader, asked: Asked) -> ChargedAnswer | None:
-        """The latest stored answer to this question, if it may be given again.
+        """The latest stored answer to this question, if it may be given again."""
+        return self.answered_all(t, [asked])[0]
+
+    def answered_all(self, t: Reader, asked: Sequence[Asked]) -> list[ChargedAnswer | None]:
+        """The same for several questions at once.
 
         In whatever version's spelling it was stored: else a better name would charge people twice.
         """
-        for digest in (asked.digest, *asked.earlier) if asked.replayable else ():
-            found = t.scan(ANSWERS, digest, limit=1, descending=True)
-            if found:
-                return self._given_again(t, found[0])
-        return None
+        digests = [(e.digest, *e.earlier) if e.replayable else () for e in asked]
+        stored = iter(t.last_all(ANSWERS, list(chain.from_iterable(digests))))
+        found = [[next(stored) for _ in spellings] for spellings in digests]
+        first = [next((kept for kept in some if kept is not None), None) for some in found]
+        return [None if kept is None else self._given_again(t, kept) for kept in first]
 
     def first_answer(self, t: Reader) -> ChargedAnswer | None:
         """One stored answer, if there is any: the oldest of a tree, if that is found at once."""
@@ -184,6 +199,15 @@ class Ledger(Tree):
     ) -> list[str]:
         """Names of the accounts directly below an account, in order, beyond a name."""
         return [row.child for row in t.scan(CHILDREN, parent, after=after, limit=limit)]
+
+    def first_child(self, t: Reader, parent: str, *, after: str) -> str | None:
+        """The first of them beyond a name. Remembered while nobody else writes: a service asks
+        whenever it opens an account."""
+        known = first_children(t)
+        if (parent, after) not in known:
+            found = self.children(t, parent, after=after, limit=1)
+            known[parent, after] = found[0] if found else None
+        return known[parent, after]
 
     def paid(self, t: Reader, charge: str) -> ChargedAnswer:
         """The stored answer that a charge paid for; `InvalidInput` if there is none."""
@@ -218,33 +242,24 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
 
     Args:
         parent: the account that is charged, or above the accounts that are. One that is not opened
-            yet counts as opened with the promise of its parent (`like_parent`).
+            yet counts as opened with the promise of its parent (`Ledger.open_child`).
     """
     standing: dict[str, RunningTotals] = {}
     for charge in charges:
-        path = [
-            node._replace(standing=standing.get(node.account.name, node.standing))
-            for node in _path(ledger, t, parent, charge.account)
-        ]
+        path = _path(ledger, t, parent, charge.account)
+        if standing:
+            path = [
+                AccountNode(account, balance, standing.get(account.name, before))
+                for account, balance, before in path
+            ]
         check_charge(charge, path[0].account)
         after = effect_of(t, path, charge.event).standings
         standing.update(zip((node.account.name for node in path), after, strict=True))
 
 
-def like_parent(parent: Account, name: str) -> Opening:
-    """An account below another one, with the same promise."""
-    return Opening(
-        name=name,
-        protected=parent.protected,
-        epsilon=parent.epsilon,
-        delta=parent.delta,
-        parent=parent.name,
-    )
-
-
 def child_of(parent: Account, name: str) -> Account:
-    """What `like_parent` will open."""
-    return replace(parent, name=name, parent=parent.name, children=Children.SEQUENTIAL)
+    """What `Ledger.open_child` will open."""
+    return parent.child(name)
 
 
 def _path(ledger: Ledger, t: Reader, parent: Account, name: str) -> list[AccountNode]:

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from shlex import quote
 
 from voile.core.errors import DuplicateRecord, InvalidInput, Refused
+from voile.core.once_each import once_each
 from voile.privacy.accounting.measures import Measure, Sums
 from voile.privacy.events import Composed, PrivacyEvent
-from voile.records.ledger.accounts import Account, AdaptiveSpending, Opening, PlannedSpending
+from voile.records.ledger.accounts import (
+    Account,
+    AdaptiveSpending,
+    Opening,
+    PlannedSpending,
+    check_name,
+)
 from voile.records.ledger.charging import (
     Alert,
     charge_name,
@@ -21,18 +28,22 @@ from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.history import entries_of, nothing_of
 from voile.records.ledger.tables import (
     ACCOUNTS,
-    BALANCES,
-    CHILDREN,
     DATASETS,
     PLAN_PARTS,
+    AccountRow,
     Act,
     Balance,
-    ChildRow,
     DatasetRow,
     Entry,
     PlanPart,
 )
-from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, check_depth, row_from
+from voile.records.ledger.tree import (
+    AccountNode,
+    RunningTotals,
+    Tree,
+    check_depth,
+    row_from,
+)
 from voile.records.storage import Reader, Transaction
 
 
@@ -57,19 +68,47 @@ def open_account(
     account = _account(opening, above, now)
     _claim_dataset(t, account, opening.shares_rows_with)
     terms = secrets.token_bytes(16)
-    standing = RunningTotals.fresh(nothing_of(account))
-    balance = Balance(account.name, terms, 0, standing.pack(), 0, 0, 0.0)
-    try:
-        t.insert(BALANCES, balance)
-    except DuplicateRecord:
-        raise InvalidInput(f"there is an account {account.name!r} already") from None
-    t.insert(ACCOUNTS, row_from(account, terms))
-    if account.parent is not None:
-        t.insert(CHILDREN, ChildRow(account.parent, account.name))
+    node = _insert(t, tree, account, row_from(account, terms))
     for text, count in parts_of(account.plan).items():
         t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
-    path = [AccountNode(account, balance, standing), *above]
-    return _act(t, tree, path, Act.OPENED, "opened", caller, now)
+    return _act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
+
+
+def open_child(
+    t: Transaction, tree: Tree, parent: Account, name: str, caller: str, now: float
+) -> AccountChange:
+    """Open an account with the promise of the one above it, a filter in its measure.
+
+    So its terms are sound, and its data set belongs to the root already.
+    """
+    if parent.is_plan:
+        raise _below_a_plan(parent)
+    check_words("caller", caller)
+    check_name("name", name)
+    above = tree.path(t, parent.name)
+    check_depth(above)
+    account = parent.child(name, max(now, above[-1].balance.time))
+    common = _row_of_children(parent)
+    row = common._replace(terms=secrets.token_bytes(16), name=name, opened=account.opened)
+    node = _insert(t, tree, account, row)
+    return _act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
+
+
+@once_each
+def _row_of_children(parent: Account) -> AccountRow:
+    return row_from(parent.child(""), b"")
+
+
+def _insert(t: Transaction, tree: Tree, account: Account, row: AccountRow) -> AccountNode:
+    """A new account, of which nothing was charged yet."""
+    standing = RunningTotals.fresh(nothing_of(account))
+    balance = Balance(account.name, row.terms, 0, standing.pack(), 0, 0, 0.0)
+    node = AccountNode(account, balance, standing)
+    try:
+        tree.add(t, node, row)
+    except DuplicateRecord:
+        raise InvalidInput(f"there is an account {account.name!r} already") from None
+    return node
 
 
 def reopen_account(
@@ -230,10 +269,7 @@ def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
             f"{parent.protected.difference(here)}"
         )
     if parent.is_plan:
-        raise Refused(
-            f"{parent.name!r} is a fixed plan, so no account can be opened below it; open the "
-            "root without a plan, and the plan below it"
-        )
+        raise _below_a_plan(parent)
     assert parent.measure is not None
     asked = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()
     if asked and tuple(map(float, asked)) != parent.measure.orders:
@@ -242,6 +278,13 @@ def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
             f"{parent.measure.name}, this one asks for the orders {asked}"
         )
     return parent.measure
+
+
+def _below_a_plan(parent: Account) -> Refused:
+    return Refused(
+        f"{parent.name!r} is a fixed plan, so no account can be opened below it; open the "
+        "root without a plan, and the plan below it"
+    )
 
 
 def _claim_dataset(t: Transaction, account: Account, shares_rows_with: tuple[str, ...]) -> None:

@@ -20,7 +20,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
 from typing import ClassVar, Final, Self, TypeAlias
 
@@ -119,17 +120,26 @@ class Question:
         return known.get(digest, self)
 
     @cached_property
+    def accounts(self) -> tuple[str, ...]:
+        """The account that pays, then those that paid under earlier spellings."""
+        return tuple(dict.fromkeys((self.account, *(each.account for each in self.earlier))))
+
+    @cached_property
     def canonical_bytes(self) -> bytes:
-        """One sequence of bytes for one question: what the audit log commits to."""
-        content = {
-            "account": self.account,
-            "model": self.model,
-            "explainer": self.explainer,
-            "level": self.level,
-            "parameters": self.parameters,
-            "about": _named(self.about),
-        }
-        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        """One sequence of bytes for one question: what the audit log commits to.
+
+        JSON with sorted keys and without spaces.
+        """
+        rest = _written_once(self.explainer, self.level, self.model, self.parameters)
+        account = quoted(self.account)
+        return f'{{"about":{_named(self.about)},"account":{account},{rest}'.encode()
+
+
+@lru_cache(maxsize=256)
+def _written_once(explainer: str, level: str, model: str, parameters: str) -> str:
+    """What all questions to one release have in common, as the end of their JSON."""
+    common = {"explainer": explainer, "level": level, "model": model, "parameters": parameters}
+    return json.dumps(common, sort_keys=True, separators=(",", ":"))[1:]
 
 
 @dataclass(frozen=True)
@@ -193,11 +203,11 @@ class ReplayKey:
         if about is None or (personal and not isinstance(about, NamedRecord)):
             unknown = tuple(secrets.token_bytes(KEY_SIZE) for _ in (question, *question.earlier))
             return Asked(account.name, caller, unknown[0], replayable=False, earlier=unknown[1:])
-        scope = json.dumps(caller if personal else None).encode()
-        digest, *earlier = (
-            self._digest(b"question", scope + b"\n" + each.canonical_bytes)
-            for each in (question, *question.earlier)
-        )
+        scope = (quoted(caller) if personal else "null").encode() + b"\n"
+        digest = self._digest(b"question", scope + question.canonical_bytes)
+        earlier = [
+            self._digest(b"question", scope + each.canonical_bytes) for each in question.earlier
+        ]
         return Asked(account.name, caller, digest, replayable=True, earlier=tuple(earlier))
 
     def records(self, identifiers: Iterable[str], dataset: str) -> frozenset[bytes]:
@@ -206,7 +216,7 @@ class ReplayKey:
 
     def record(self, named: NamedRecord) -> bytes:
         """Keyed digest of a record's name."""
-        name = f"{json.dumps(named.dataset)}{json.dumps(named.identifier)}"
+        name = f"{quoted(named.dataset)}{quoted(named.identifier)}"
         return self._digest(b"record", name.encode())
 
     def nonce(self, of: str, name: str) -> bytes:
@@ -243,9 +253,9 @@ def _digest(keyed: hmac.HMAC, content: bytes) -> bytes:
     return own.digest()
 
 
-def _named(about: About) -> list[str]:
+def _named(about: About) -> str:
     if about is None:
-        return []
+        return "[]"
     if isinstance(about, NamedRecord):
-        return ["record", about.identifier, about.dataset]
-    return ["input", about.content.hex()]
+        return f'["record",{quoted(about.identifier)},{quoted(about.dataset)}]'
+    return f'["input","{about.content.hex()}"]'

@@ -70,7 +70,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Query:
     entry: Entry
     records: frozenset[bytes]
 
@@ -79,7 +79,7 @@ def watch(ledger: Ledger, t: Reader, account: str) -> tuple[Finding, ...]:
     """What the rules notice about an account and those below it."""
     node = ledger.node(t, account)
     charges = recent_charges(ledger, t, account, since=float("inf"), at_least=MOST_CHARGES)
-    asked = [_Asked(entry, _population(t, entry)) for entry in charges if entry.population]
+    asked = [_Query(entry, _population(t, entry)) for entry in charges if entry.population]
     asked = asked[:MOST_POPULATIONS]
     return (
         *_overlap(asked),
@@ -95,13 +95,13 @@ def _population(t: Reader, entry: Entry) -> frozenset[bytes]:
     return frozenset(content[n : n + KEPT_DIGEST] for n in range(0, len(content), KEPT_DIGEST))
 
 
-def _overlap(asked: Sequence[_Asked]) -> Iterator[Finding]:
+def _overlap(asked: Sequence[_Query]) -> Iterator[Finding]:
     """Rule 1: a greedy group around each caller's latest population."""
-    by_caller: defaultdict[str, list[_Asked]] = defaultdict(list)
+    by_caller: defaultdict[str, list[_Query]] = defaultdict(list)
     for each in asked:
         by_caller[each.entry.caller].append(each)
     for caller, mine in by_caller.items():
-        group: list[_Asked] = []
+        group: list[_Query] = []
         for each in mine:
             if all(_common(each.records, other.records) >= OVERLAP_SHARE for other in group):
                 group.append(each)
@@ -110,7 +110,7 @@ def _overlap(asked: Sequence[_Asked]) -> Iterator[Finding]:
             yield Finding("overlap", (caller,), _names(group), detail)
 
 
-def _differencing(asked: Sequence[_Asked]) -> Iterator[Finding]:
+def _differencing(asked: Sequence[_Query]) -> Iterator[Finding]:
     """Rule 2."""
     for one, two in combinations(asked, 2):
         if abs(len(one.records) - len(two.records)) > FEW_RECORDS:
@@ -156,7 +156,7 @@ def _common(one: frozenset[bytes], two: frozenset[bytes]) -> float:
     return len(one & two) / max(1, min(len(one), len(two)))
 
 
-def _names(asked: Sequence[_Asked]) -> tuple[str, ...]:
+def _names(asked: Sequence[_Query]) -> tuple[str, ...]:
     return tuple(charge_name(each.entry) for each in asked)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected
@@ -19,8 +19,10 @@ from voile.records.ledger.tables import (
     PLAN_PARTS,
     AccountRow,
     Balance,
+    ChildRow,
 )
-from voile.records.storage import Reader, Transaction
+from voile.records.storage import Reader, Table, Transaction
+from voile.records.storage.tables import Key
 
 # --- The arithmetic of a tree of accounts: pure functions over running sums ----------------------
 # For each account four sums are kept:
@@ -138,6 +140,10 @@ class Tree:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Account] = {}
+        self._latest: dict[str, Account] = {}
+        """As they were when they were last read, by name; the database may have others by now."""
+        self.marks: dict[bytes, str] = {}
+        """By terms: by which mark the records below an account were named when it was last seen."""
 
     def node(self, t: Reader, name: str) -> AccountNode:
         """One account; `InvalidInput` if there is none of this name."""
@@ -147,10 +153,23 @@ class Tree:
         node = known.get(name)
         if node is None:
             node = self._read(t, name)
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            known[name] = node
+            _keep(known, node)
         return node
+
+    def remembered(self, name: str) -> Account | None:
+        """An account as it was last read in this process; it may have got other terms since."""
+        return self._latest.get(name)
+
+    def rows(self, names: Iterable[str]) -> list[tuple[Table[Any], Key]]:
+        """Which records these accounts and all above them are read from, as far as is known."""
+        wanted: dict[str, None] = {}
+        for name in names:
+            above: str | None = name
+            while above is not None and above not in wanted:
+                wanted[above] = None
+                account = self._latest.get(above)
+                above = None if account is None else account.parent
+        return [(BALANCES, (name,)) for name in wanted]
 
     def is_open(self, t: Reader, name: str) -> bool:
         """Whether there is an account of this name."""
@@ -160,8 +179,22 @@ class Tree:
         balance = t.get(BALANCES, name)
         if balance is None:
             raise InvalidInput(f"there is no account {name!r}; `voile budget show` lists them")
-        account = self._known.get(balance.terms) or self._promised(t, balance)
+        account = self._known.get(balance.terms)
+        if account is None or self._latest.get(name) is not account:
+            account = account or _account(balance, t.get(ACCOUNTS, balance.terms))
+            self._remember(balance.terms, account)
         return AccountNode(account, balance, RunningTotals.unpack(balance.sums))
+
+    def add(self, t: Transaction, node: AccountNode, row: AccountRow) -> None:
+        """Write a new account; `DuplicateRecord` if there is one of its name."""
+        known, name = _kept(t), node.account.name
+        t.insert(BALANCES, node.balance)
+        t.insert(ACCOUNTS, row)
+        if node.account.parent is not None:
+            _insert_child(t, node.account.parent, name)
+        _keep(known, node)
+        t.memory[BALANCES.name] = known
+        self._remember(row.terms, node.account)  # if this is undone, nobody asks for its terms
 
     def replace(self, t: Transaction, nodes: Sequence[AccountNode]) -> None:
         """Write where accounts stand."""
@@ -173,9 +206,11 @@ class Tree:
 
     def path(self, t: Reader, name: str) -> list[AccountNode]:
         """The account and all accounts above it, the root last."""
-        path = [self.node(t, name)]
-        while (above := path[-1].account.parent) is not None:
-            path.append(self.node(t, above))
+        node = self.node(t, name)
+        path = [node]
+        while (above := node.account.parent) is not None:
+            node = self.node(t, above)
+            path.append(node)
         return path
 
     def below(self, t: Reader, name: str) -> list[AccountNode]:
@@ -207,18 +242,46 @@ class Tree:
             raise InvalidInput(f"accounts without a parent: {', '.join(sorted(lost))}")
         return found
 
-    def _promised(self, t: Reader, balance: Balance) -> Account:
+    def keep_mark(self, terms: bytes, mark: str | None) -> None:
+        """Keep what was seen, for whoever looks."""
+        if mark is not None:
+            if len(self.marks) >= _MOST_KNOWN:
+                self.marks.clear()
+            self.marks[terms] = mark
+
+    def _remember(self, terms: bytes, account: Account) -> None:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        account = _account(balance, t.get(ACCOUNTS, balance.terms))
-        self._known[balance.terms] = account
-        return account
+            self._latest.clear()
+        self._known[terms] = self._latest[account.name] = account
 
 
 def _kept(t: Reader) -> dict[str, AccountNode]:
     """Accounts that were read or written while nobody else wrote."""
     known: dict[str, AccountNode] = t.memory.setdefault(BALANCES.name, {})
     return known
+
+
+def _keep(known: dict[str, AccountNode], node: AccountNode) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[node.account.name] = node
+
+
+def first_children(t: Reader) -> dict[tuple[str, str], str | None]:
+    """By parent and name: the first account below the one that comes after the other."""
+    known: dict[tuple[str, str], str | None] = t.memory.setdefault(CHILDREN.name, {})
+    return known
+
+
+def _insert_child(t: Transaction, parent: str, name: str) -> None:
+    """Note that an account lies below another one."""
+    known = first_children(t)
+    t.insert(CHILDREN, ChildRow(parent, name))
+    for (above, after), first in known.items():
+        if above == parent and after < name and (first is None or name < first):
+            known[above, after] = name
+    t.memory[CHILDREN.name] = known
 
 
 def _account(balance: Balance, row: AccountRow | None) -> Account:

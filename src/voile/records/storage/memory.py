@@ -129,6 +129,18 @@ class MemorySession:
         for record in records:
             self.replace(table, record)
 
+    def put_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        for record in records:
+            there = table.key_of(table.row(record)) in self._database.rows[table.name]
+            (self.replace if there else self.insert)(table, record)
+
+    def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
+        return [self.get(table, *key) for table, key in wanted]
+
+    def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
+        found = [self.scan(table, first, limit=1, descending=True) for first in firsts]
+        return [some[0] if some else None for some in found]
+
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         self._check_inside()
         row = self._database.rows[table.name].get(table.checked_key(key))

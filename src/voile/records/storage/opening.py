@@ -16,7 +16,7 @@ from voile.records.storage.memory import MemoryDatabase, MemorySession
 from voile.records.storage.postgres import PostgresSession
 from voile.records.storage.session import Migrator, Session
 from voile.records.storage.sqlite import FileIdentity, SqliteSession
-from voile.records.storage.storage import Shared, Storage
+from voile.records.storage.storage import SharedSession, Storage
 from voile.records.storage.tables import Table
 
 # --- Tables that belong together, their version, and how an older version becomes the newest -----
@@ -87,7 +87,7 @@ def open_existing(place: str, parts: Sequence[Part]) -> Storage:
 
 def storage_on(session: Session, parts: Sequence[Part]) -> Storage:
     """The same on a session that is open already."""
-    return _up_to_date(Storage(Shared(session)), parts)
+    return _up_to_date(Storage(SharedSession(session)), parts)
 
 
 def _up_to_date(storage: Storage, parts: Sequence[Part]) -> Storage:
@@ -126,13 +126,15 @@ def _opened(place: str | Path) -> Storage:
     if path is not None:
         return _on_file(path)
     if place == "memory:":
-        return Storage(Shared(MemorySession(MemoryDatabase())))
-    return Storage(Shared(PostgresSession(str(place))))
+        return Storage(SharedSession(MemorySession(MemoryDatabase())))
+    return Storage(SharedSession(PostgresSession(str(place))))
 
 
 _POSTGRES = ("postgresql://", "postgres://")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_FILES: weakref.WeakValueDictionary[FileIdentity | None, Shared] = weakref.WeakValueDictionary()
+_FILES: weakref.WeakValueDictionary[FileIdentity | None, SharedSession] = (
+    weakref.WeakValueDictionary()
+)
 _OPENING = threading.Lock()
 
 
@@ -143,7 +145,7 @@ def _on_file(path: Path) -> Storage:
         if shared is not None and not (storage := Storage(shared)).is_closed:
             return storage
         session = SqliteSession(path)
-        shared = _FILES[session.file] = Shared(session)
+        shared = _FILES[session.file] = SharedSession(session)
         return Storage(shared)
 
 

@@ -181,34 +181,37 @@ class PostgresSession(SqlRecords):
         if self._is_idle():
             raise StorageFault("PostgreSQL: outside a transaction, or it was undone; try again")
 
-    @contextmanager
-    def _statement(self) -> Iterator[None]:
+    def _run(self, statement: str, parameters: Row | None = None) -> Any:
         """Inside the transaction, after the control statements that wait; errors in our words."""
-        self._flush()
+        if self._pending:
+            self._flush()
         self._check_inside()
         try:
-            yield
+            return self._connection.execute(statement, parameters)
         except self._psycopg.Error as error:
             raise self._fault(error) from error
 
     def _change(self, statement: str, parameters: Row) -> int:
-        with self._statement():
-            changed: int = self._connection.execute(statement, parameters).rowcount
-            return changed
+        changed: int = self._run(statement, parameters).rowcount
+        return changed
 
     def _change_each(self, statement: str, parameters: list[Row]) -> int:
-        with self._statement(), self._connection.cursor() as cursor:
-            cursor.executemany(statement, parameters)  # in one round trip
-            changed: int = cursor.rowcount
-            return changed
+        self._flush()
+        self._check_inside()
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(statement, parameters)  # in one round trip
+                changed: int = cursor.rowcount
+        except self._psycopg.Error as error:
+            raise self._fault(error) from error
+        return changed
 
     def _fetch(self, statement: str, parameters: Row) -> list[Row]:
-        with self._statement():
-            return self._ask(statement, parameters)
+        rows: list[Row] = self._run(statement, parameters).fetchall()
+        return rows
 
     def _define(self, statement: str) -> None:
-        with self._statement():
-            self._connection.execute(statement)
+        self._run(statement)
 
     def _control(self, statements: str) -> None:
         """Run statements, in a transaction or not."""

@@ -6,9 +6,10 @@ classes implement all of it: memory (the readable specification), SQLite and Pos
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from voile.core.errors import DuplicateRecord, MissingRecord
 from voile.records.storage.tables import Key, Record, Table, Value
@@ -24,6 +25,12 @@ class Reader(Protocol):
 
     def get(self, table: Table[Record], *key: Value) -> Record | None:
         """The record with this key, or None."""
+
+    def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
+        """The records with these keys, or None for each; of several tables in one statement."""
+
+    def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
+        """For each value of the first of two key columns the record that comes last, or None."""
 
     def scan(
         self,
@@ -54,6 +61,9 @@ class Transaction(Reader, Protocol):
 
     def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
         """Overwrite each of several records; `MissingRecord` if one is not there."""
+
+    def put_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        """Add each of several records with different keys, or overwrite the one that is there."""
 
 
 class Migrator(Transaction, Protocol):
@@ -106,67 +116,45 @@ class Session(Migrator, Protocol):
         """Let go of the database."""
 
 
-# --- Writes of many, grouped by table: for commands that read and write records one by one -------
-# A database takes a hundred records of one table in little more time than one. So a command that
-# serves many callers keeps what it writes until its end, and hands it over table by table; what it
+# --- Reads and writes in few statements: for commands that read and write records one by one -----
+# A statement costs more than what it is about: a database finds or takes a hundred records in
+# little more time than one. So a command says what it will need before it reads (`get_all`,
+# `last_all`), and what it writes is kept until its end and handed over table by table; what it
 # reads it sees as if it had been written. Nobody else writes meanwhile, so nothing is read twice.
 
 
-@contextmanager
-def grouped_writes(transaction: Transaction) -> Iterator[Transaction]:
-    """A transaction whose writes reach the database at the end, if nothing was raised."""
-    grouped = GroupedWrites(transaction)
-    yield grouped
-    grouped.flush()
+class ReadOnce:
+    """A reader that remembers what was read, for as long as nobody else can write."""
 
-
-class GroupedWrites:
-    """Reads through what is to be written.
-
-    A key that turns out to be taken, or missing, is told at once if it was read or written here,
-    else at the end.
-    """
-
-    def __init__(self, transaction: Transaction) -> None:
-        self._inner = transaction
-        self.memory = transaction.memory
-        self._new: dict[Table[Any], dict[Key, Any]] = {}
-        self._changed: dict[Table[Any], dict[Key, Any]] = {}
-        self._got: dict[tuple[Table[Any], Key], Any] = {}
+    def __init__(self, reader: Reader) -> None:
+        self.memory = reader.memory
+        self._reader = reader
+        self._seen: dict[tuple[Table[Any], Key], Any] = {}
+        """Each record as it is now; None for a key that has none."""
+        self._last: dict[tuple[Table[Any], Value], Any] = {}
         self._scanned: dict[tuple[Any, ...], list[Any]] = {}
 
-    def insert(self, table: Table[Record], record: Record) -> None:
-        self.memory.pop(table.name, None)
-        key = table.key_of(table.row(record))
-        if self._written(table, key) is not None or self._got.get((table, key)) is not None:
-            raise DuplicateRecord(table.name, key)
-        self._new.setdefault(table, {})[key] = record
-
-    def insert_all(self, table: Table[Record], records: Sequence[Record]) -> None:
-        for record in records:
-            self.insert(table, record)
-
-    def replace(self, table: Table[Record], record: Record) -> None:
-        self.memory.pop(table.name, None)
-        key = table.key_of(table.row(record))
-        if key in self._new.get(table, ()):
-            self._new[table][key] = record
-            return
-        if self._got.get((table, key), record) is None:
-            raise MissingRecord(table.name, key)
-        self._changed.setdefault(table, {})[key] = record
-
-    def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
-        for record in records:
-            self.replace(table, record)
-
     def get(self, table: Table[Record], *key: Value) -> Record | None:
-        written: Record | None = self._written(table, table.checked_key(key))
-        if written is not None:
-            return written
-        if (table, key) not in self._got:
-            self._got[table, key] = self._inner.get(table, *key)
-        found: Record | None = self._got[table, key]
+        place = table, key
+        if place not in self._seen:
+            self._seen[place] = self._reader.get(table, *key)
+        found: Record | None = self._seen[place]
+        return found
+
+    def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
+        missing = list(dict.fromkeys(place for place in wanted if place not in self._seen))
+        if missing:
+            self._seen.update(zip(missing, self._reader.get_all(missing), strict=True))
+        return [self._seen[place] for place in wanted]
+
+    def last_all(self, table: Table[Any], firsts: Sequence[Value]) -> list[Any]:
+        missing = list(dict.fromkeys(f for f in firsts if (table, f) not in self._last))
+        if missing:
+            for first, found in zip(missing, self._reader.last_all(table, missing), strict=True):
+                self._last[table, first] = self._later(table, first, found)
+        return [self._last[table, first] for first in firsts]
+
+    def _later(self, table: Table[Any], first: Value, found: Any) -> Any:  # noqa: ARG002
         return found
 
     def scan(
@@ -177,15 +165,107 @@ class GroupedWrites:
         limit: int | None = None,
         descending: bool = False,
     ) -> list[Record]:
-        asked = (table, prefix, after, limit, descending)
+        return list(self._scan(table, prefix, after, limit, descending))
+
+    def _scan(self, *asked: Any) -> list[Any]:
         if asked not in self._scanned:
-            self._scanned[asked] = self._inner.scan(
+            table, prefix, after, limit, descending = asked
+            self._scanned[asked] = self._reader.scan(
                 table, *prefix, after=after, limit=limit, descending=descending
             )
-        written = self._new.get(table, {}) | self._changed.get(table, {})
+        return self._scanned[asked]
+
+
+@contextmanager
+def grouped_writes(transaction: Transaction) -> Iterator[GroupedWrites]:
+    """A transaction whose writes reach the database at the end, if nothing was raised."""
+    grouped = GroupedWrites(transaction)
+    try:
+        yield grouped
+    except BaseException:
+        transaction.memory.clear()  # it may speak of what is not written
+        raise
+    grouped.flush()
+
+
+class GroupedWrites(ReadOnce):
+    """Reads through what is to be written.
+
+    A key that turns out to be taken, or missing, is told at once if it was read or written here,
+    else at the end. So are values that no database takes.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__(transaction)
+        self._inner = transaction
+        self._written: defaultdict[Table[Any], dict[Key, Any]] = defaultdict(dict)
+        self._added: set[tuple[Table[Any], Key]] = set()
+        self._unseen: set[tuple[Table[Any], Key]] = set()
+        """What was written before it was read: that it was there, or not, is not known."""
+
+    def insert(self, table: Table[Record], record: Record) -> None:
+        key = table.key_in(record)
+        place = table, key
+        seen = self._seen.get(place, _UNKNOWN)
+        if seen is _UNKNOWN:
+            self._unseen.add(place)
+        elif seen is not None:
+            raise DuplicateRecord(table.name, key)
+        self._added.add(place)
+        self._write(place, record)
+
+    def insert_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        for record in records:
+            self.insert(table, record)
+
+    def replace(self, table: Table[Record], record: Record) -> None:
+        key = table.key_in(record)
+        place = table, key
+        seen = self._seen.get(place, _UNKNOWN)
+        if seen is _UNKNOWN:
+            self._unseen.add(place)
+        elif seen is None:
+            raise MissingRecord(table.name, key)
+        self._write(place, record)
+
+    def replace_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        for record in records:
+            self.replace(table, record)
+
+    def put_all(self, table: Table[Record], records: Sequence[Record]) -> None:
+        for record in records:
+            there = self.get(table, *table.key_in(record)) is not None
+            (self.replace if there else self.insert)(table, record)
+
+    def _write(self, place: tuple[Table[Any], Key], record: Any) -> None:
+        table, key = place
+        self.memory.pop(table.name, None)
+        self._seen[place] = self._written[table][key] = record
+        end = table, key[0]
+        if end in self._last:
+            self._last[end] = self._later(table, key[0], self._last[end])
+
+    def _later(self, table: Table[Any], first: Value, found: Any) -> Any:
+        written = self._written.get(table, {})
+        keys = [key for key in written if key[0] == first]
+        if found is not None:
+            keys.append(table.key_in(found))
+        last = max(keys, default=None)
+        return found if last is None else written.get(last, found)
+
+    def scan(
+        self,
+        table: Table[Record],
+        *prefix: Value,
+        after: Value = None,
+        limit: int | None = None,
+        descending: bool = False,
+    ) -> list[Record]:
+        scanned = self._scan(table, prefix, after, limit, descending)
+        written = self._written.get(table)
         if not written:
-            return list(self._scanned[asked])
-        found = {table.key_of(table.row(each)): each for each in self._scanned[asked]}
+            return list(scanned)
+        found = {table.key_in(each): each for each in scanned}
         depth = len(prefix)
         for key, record in written.items():
             if key[:depth] == prefix and (after is None or _beyond(key[depth], after, descending)):
@@ -195,18 +275,30 @@ class GroupedWrites:
 
     def flush(self) -> None:
         """Hand over what is kept."""
-        for table, records in self._new.items():
-            self._inner.insert_all(table, list(records.values()))
-        for table, records in self._changed.items():
-            self._inner.replace_all(table, list(records.values()))
-        self._new, self._changed, self._got, self._scanned = {}, {}, {}, {}
+        # What was kept in memory since speaks of the records as they are after this.
+        memory = {t.name: self.memory[t.name] for t in self._written if t.name in self.memory}
+        for table, records in self._written.items():
+            self._hand_over(table, records)
+        self.memory.update(memory)
+        for each in (self._written, self._seen, self._last, self._scanned):
+            each.clear()
+        self._added.clear()
+        self._unseen.clear()
 
-    def _written(self, table: Table[Any], key: Key) -> Any:
-        new = self._new.get(table)
-        if new is not None and key in new:
-            return new[key]
-        changed = self._changed.get(table)
-        return None if changed is None else changed.get(key)
+    def _hand_over(self, table: Table[Any], records: dict[Key, Any]) -> None:
+        """Where it is known which keys are there, one statement adds and overwrites."""
+        new = [record for key, record in records.items() if (table, key) in self._added]
+        if len(new) == len(records):
+            self._inner.insert_all(table, new)
+        elif len(records) == 1 or any((table, key) in self._unseen for key in records):
+            changed = [record for key, record in records.items() if (table, key) not in self._added]
+            self._inner.insert_all(table, new)
+            self._inner.replace_all(table, changed)
+        else:
+            self._inner.put_all(table, list(records.values()))
+
+
+_UNKNOWN: Final = object()
 
 
 def _beyond(value: Any, after: Any, descending: bool) -> bool:

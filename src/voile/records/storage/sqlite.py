@@ -189,12 +189,13 @@ class _SqliteReader(_Connected):
 
     def __init__(self, path: Path, patience: float) -> None:
         super().__init__(path, patience, mode="rw")
+        self.is_checked = False
         self._ask("PRAGMA query_only = ON")
+        self._ask("SELECT 1 FROM sqlite_master")  # opens the file
 
     def start(self) -> None:
         self.memory.clear()
-        self._ask("BEGIN")
-        self._ask("SELECT 1 FROM sqlite_master")  # the moment that is looked at
+        self._ask("BEGIN")  # the first question is the moment that is looked at
 
     def stop(self) -> None:
         self._ask("ROLLBACK")
@@ -327,7 +328,9 @@ class SqliteSession(_Connected):
         self._check_linked()
         try:
             with self._readers.one() as reader:
-                self._check_linked()  # it is our files that were opened
+                if not reader.is_checked:  # it is our files that were opened
+                    self._check_linked()
+                    reader.is_checked = True
                 yield reader
         finally:
             self._forget_if_unused()

@@ -68,7 +68,7 @@ class _Ticket(Generic[Answer]):
 
 
 @dataclass(eq=False)
-class Shared:
+class SharedSession:
     """What all openings of one database in a process share: its session, and the queue to it.
 
     Args:
@@ -95,7 +95,7 @@ class Storage:
     connection and one queue; the last to be closed closes them.
     """
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SharedSession) -> None:
         self._shared = shared
         with shared.gate:
             self._closed = shared.over is not None
@@ -297,7 +297,7 @@ def _interrupted(committing: bool) -> StorageFault:
     return StorageFault("the writing thread was interrupted; nothing was kept")
 
 
-_OPEN: weakref.WeakSet[Shared] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[SharedSession] = weakref.WeakSet()
 
 
 def _end_in_child() -> None:

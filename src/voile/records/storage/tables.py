@@ -143,6 +143,13 @@ class Table(Generic[Record]):
         return itemgetter(*self.key_positions)
 
     @cached_property
+    def key_in(self) -> Callable[[Record], Key]:
+        """The key of a record, which is checked when it is stored."""
+        if self._is_tuple:
+            return self.key_of  # type: ignore[return-value]
+        return lambda record: tuple(getattr(record, name) for name in self.key)
+
+    @cached_property
     def replacement(self) -> Callable[[Row], Row]:
         """From a row to what overwrites a record: the other columns, then the key.
 
@@ -190,8 +197,8 @@ def _checking(what: str, columns: Sequence[Column]) -> Callable[[Row], Row]:
     code = (
         f"def checked(row):\n"
         f"    row = tuple(row)\n"
-        f"    if len(row) != {len(names)}: return check(row)\n"
-        f"    [{', '.join(names)}] = row\n"
+        f"    try: [{', '.join(names)}] = row\n"
+        f"    except ValueError: return check(row)\n"
         f"    return row if {' and '.join(tests) or True} else check(row)\n"
     )
     made: dict[str, Any] = {"check": check}

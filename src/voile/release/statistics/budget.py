@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 
@@ -29,6 +29,11 @@ from voile.privacy.sensitivity.statistics import (
 from voile.release.statistics.cells import cut_edges, fine_edges
 from voile.release.statistics.rule import RULE
 from voile.release.statistics.targets import ClassTarget, Target, target_of
+
+TABLES: Final = "fine tables"
+MOMENTS: Final = "centred moments"
+CALIBRATION: Final = "calibration table"
+RELEASES: Final = (TABLES, MOMENTS, CALIBRATION)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,9 +114,15 @@ class StatisticsBudget:
         return self.rho * (1 - RULE.split.calibration) * (1 - share)
 
     @property
-    def events(self) -> tuple[Zcdp, Zcdp, Zcdp]:
-        """What the three releases cost, in order."""
-        return Zcdp(self.tables_rho), Zcdp(self.moments_rho), Zcdp(self.calibration_rho)
+    def rhos(self) -> dict[str, float]:
+        """Of each release, in order; there are no fine tables if all features have cut points."""
+        rhos = self.tables_rho, self.moments_rho, self.calibration_rho
+        return {name: rho for name, rho in zip(RELEASES, rhos, strict=True) if rho}
+
+    @property
+    def events(self) -> tuple[Zcdp, ...]:
+        """What the releases cost, in order."""
+        return tuple(map(Zcdp, self.rhos.values()))
 
     # --- sizes ----------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
     noise = first.budget.calibration_noise.sigma * first.budget.growth[2]
     shares = _shrunk_shares(first, table, noise)
     rate = _combined_rate(first, table, noise)
-    curve = _Curve(shares, first.score_bins[0], rate)
+    curve = SlopeCurve(shares, first.score_bins[0], rate)
     grid = np.geomspace(rule.least, rule.most, rule.steps)
     expected, sampling = curve.moments(grid)
     # Σ y·(x − x̄)/n, where the sums over both classes are taken from the shrunk shares.
@@ -79,7 +79,7 @@ def fitted_slope(first: FirstModel, table: NDArray[np.int64]) -> Slope:
 
 
 @dataclass(frozen=True, eq=False)
-class _Curve:
+class SlopeCurve:
     """Probabilities in the bins of the table, for any slope.
 
     Args:

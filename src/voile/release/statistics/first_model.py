@@ -32,6 +32,7 @@ class FirstModel:
         deviation: of the score over rows.
         error_share: of its variance, as far as it comes from noise.
         rate, rate_variance: the share of the second class, with the variance of its noise.
+        parameters: how many were fitted, as far as they were free.
     """
 
     budget: StatisticsBudget
@@ -44,6 +45,7 @@ class FirstModel:
     error_share: float
     rate: float
     rate_variance: float
+    parameters: float = 0.0
 
     @classmethod
     def solved(cls, given: Estimates) -> FirstModel:
@@ -80,6 +82,7 @@ class FirstModel:
             error_share=found.error_share,
             rate=rate,
             rate_variance=variance / 4,
+            parameters=found.parameters,
         )
 
     def calibration_table(self, codes: Codes, labels: NDArray[np.intp]) -> Whole:

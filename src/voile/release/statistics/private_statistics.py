@@ -32,7 +32,7 @@ class PrivateStatistics:
         guarantee: joint, of all three (`joint_guarantee`).
 
     >>> import numpy as np
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
@@ -75,7 +75,7 @@ class PrivateStatistics:
 def joint_guarantee(budget: StatisticsBudget, *, protected: Protected, delta: float) -> Guarantee:
     """What all three releases of a budget promise together.
 
-    >>> from voile import Relation
+    >>> from voile.core.guarantee import Relation
     >>> from voile.datasets.clinic import SCHEMA
     >>> given = {"schema": SCHEMA, "rows": 8000, "relation": Relation.BLANK_ONE}
     >>> budget = StatisticsBudget.within(**given, epsilon=2.0, delta=1e-5)
@@ -83,18 +83,20 @@ def joint_guarantee(budget: StatisticsBudget, *, protected: Protected, delta: fl
     >>> round(joint_guarantee(budget, protected=protected, delta=1e-5).epsilon, 3)
     2.0
     """
-    sensitivity = budget.tables_sensitivity
+    sensitivity, together = (
+        budget.tables_sensitivity,
+        "all three" if budget.table_places else "both",
+    )
+    tables = "fine tables, " * bool(budget.table_places)
     check_bounds(sensitivity, protected)
     return Guarantee(
-        epsilon=zcdp_to_epsilon(
-            budget.tables_rho + budget.moments_rho + budget.calibration_rho, delta
-        ),
+        epsilon=zcdp_to_epsilon(sum(budget.rhos.values()), delta),
         delta=delta,
         protected=protected,
         against=(Adversary.PUBLIC,),
         computational=False,
-        mechanism="discrete Gaussian noise on fine tables, centred moments and a calibration table",
-        composition="all three together, by zero-concentrated differential privacy",
+        mechanism=f"discrete Gaussian noise on {tables}centred moments and a calibration table",
+        composition=f"{together} together, by zero-concentrated differential privacy",
         public_facts=PUBLIC_FACTS,
         assumptions=(
             *sensitivity.conditions,

@@ -27,7 +27,13 @@ from voile.privacy.sensitivity import Sensitivity
 from voile.privacy.sensitivity.bound import check_bounds, positive
 from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
-from voile.release.statistics.budget import MomentsNoise, StatisticsBudget
+from voile.release.statistics.budget import (
+    CALIBRATION,
+    MOMENTS,
+    TABLES,
+    MomentsNoise,
+    StatisticsBudget,
+)
 from voile.release.statistics.by_target import BeforeCalibration, solved_model
 from voile.release.statistics.cells import cell_codes
 from voile.release.statistics.merging import MergedTables
@@ -77,6 +83,10 @@ class FineTables(_Numbers):
     """
 
     what: ClassVar = "tables"
+
+
+NO_TABLES: Final = FineTables((), event=None)
+"""In the place of the first release, where every feature has public cut points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +306,7 @@ class PrivateFineTables(_CountsRelease):
         2. Cells come from the schema: also those in which nobody is.
         3. No row makes `draw` raise.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
@@ -309,7 +319,7 @@ class PrivateFineTables(_CountsRelease):
     """
 
     tag: ClassVar = "statistics-tables"
-    name: ClassVar = "fine tables"
+    name: ClassVar = TABLES
     made: ClassVar = FineTables
     sections: ClassVar = ("split", "bins")
 
@@ -352,7 +362,7 @@ class PrivateMoments(_StatisticsRelease):
     Args: besides those of all three:
         tables: the first release, paid for.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
@@ -367,7 +377,7 @@ class PrivateMoments(_StatisticsRelease):
 
     tables: FineTables = field(kw_only=True)
     tag: ClassVar = "statistics-moments"
-    name: ClassVar = "centred moments"
+    name: ClassVar = MOMENTS
     made: ClassVar = CentredMoments
     sections: ClassVar = ("split", "bins", "moments")
 
@@ -439,7 +449,7 @@ class PrivateCalibrationTable(_CountsRelease):
     Args: besides those of all three:
         tables, moments: the releases before it, paid for.
 
-    >>> from voile import Protected
+    >>> from voile.core.guarantee import Protected
     >>> from voile.core.schema import Categories, Feature, Label, Schema
     >>> levels = Categories(("no", "yes"))
     >>> schema = Schema("people", (Feature("smoker", levels),), Label("ill", levels))
@@ -457,7 +467,7 @@ class PrivateCalibrationTable(_CountsRelease):
     tables: FineTables = field(kw_only=True)
     moments: CentredMoments = field(kw_only=True)
     tag: ClassVar = "statistics-calibration"
-    name: ClassVar = "calibration table"
+    name: ClassVar = CALIBRATION
     made: ClassVar = CalibrationTable
     sections: ClassVar = ("split", "bins", "moments", "solve", "calibration")
 

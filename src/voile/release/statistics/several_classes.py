@@ -39,6 +39,7 @@ class ClassesModel:
         spread: covariance of the scores of a row, shape (classes, classes).
         error_shares: of each score's variance, as far as it comes from noise.
         rates: of the classes.
+        parameters: how many were fitted, as far as they were free.
     """
 
     budget: StatisticsBudget
@@ -49,6 +50,7 @@ class ClassesModel:
     spread: Matrix
     error_shares: Vector
     rates: Vector
+    parameters: float
 
     @classmethod
     def solved(cls, given: Estimates) -> ClassesModel:
@@ -77,6 +79,7 @@ class ClassesModel:
             spread=_spread(found, given.correlations) if found else np.zeros((count, count)),
             error_shares=np.array([each.error_share for each in found] or [0.0] * count),
             rates=rates,
+            parameters=(1 - 1 / count) * sum(each.parameters for each in found),
         )
 
     # --- the third release ------------------------------------------------------------------------

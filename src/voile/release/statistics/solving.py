@@ -346,12 +346,15 @@ class Coefficients:
         covariance: of what noise does to them; sampling of the rows is not part of it.
         variance: of the score t̂ = b·z over rows.
         error_share: of that variance, as far as it comes from noise.
+        parameters: how many there are, as far as the prior leaves them free: the trace of what
+            makes predictions from labels.
     """
 
     mean: Vector
     covariance: Matrix
     variance: float
     error_share: float
+    parameters: float = 0.0
 
     @classmethod
     def solved(cls, label: LabelFigure) -> Coefficients:
@@ -368,7 +371,8 @@ class Coefficients:
         scale, variance = _score_variance(label, mean)
         covariance = scale**2 * covariance
         error = float(np.trace(covariance @ given.correlations))
-        return cls(scale * mean, covariance, variance, error / (variance + error))
+        free = float(np.trace(system.gain @ given.correlations))
+        return cls(scale * mean, covariance, variance, error / (variance + error), free)
 
 
 @dataclass(frozen=True, eq=False)

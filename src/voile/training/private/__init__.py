@@ -12,9 +12,8 @@ module a general one; both promise the same.
 Protect declared columns of a row only, with less noise: `fit_attributes_privately` clips the
 difference that `PrivateColumns` make; `AttributeSteps` is what it promises.
 
-Choose the clipping norm: a number, or `AdaptedNorm`, which follows the records' gradients at a
-price that is part of the event; `classifier_norm` and `surrogate_norm` choose, from the declared
-rows of a client.
+Choose the clipping norm: `classifier_norm` and `surrogate_norm` follow from the declared rows of a
+client.
 
 A record with a NaN is the null record of "zero-out" and adds nothing: `blank_records`.
 
@@ -31,7 +30,6 @@ from voile.training.private.attributes import (
 from voile.training.private.loop import PerceptronSum, Prepare, blank_records, fit_privately
 from voile.training.private.modules import LayerSum, ModuleSum, fit_module_privately
 from voile.training.private.settings import (
-    AdaptedNorm,
     PrivateSteps,
     TrainingSpeed,
     classifier_norm,
@@ -40,7 +38,6 @@ from voile.training.private.settings import (
 
 __all__ = [
     "Adam",
-    "AdaptedNorm",
     "AttributeSteps",
     "LayerSum",
     "ModuleSum",

@@ -36,7 +36,6 @@ from voile.training.private.loop import (
     poisson_samples,
 )
 from voile.training.private.settings import (
-    AdaptedNorm,
     PrivateRun,
     PrivateSteps,
     TrainingSpeed,
@@ -98,8 +97,6 @@ class AttributeSteps:
     difference: PrivateSteps
 
     def __post_init__(self) -> None:
-        if isinstance(self.difference.clipping_norm, AdaptedNorm):
-            raise Refused("differences are clipped to a fixed norm, found one that is adapted")
         if self.difference.relation is Relation.ADD_OR_REMOVE_ONE:
             raise Refused(
                 "columns of a row are blanked or replaced; a row that is added or removed has "

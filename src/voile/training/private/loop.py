@@ -18,7 +18,6 @@ from voile.training.optimisers import Optimiser
 from voile.training.perceptron import Array, Backward, Lines, Perceptron
 from voile.training.private.settings import (
     ROUNDING_MARGIN,
-    AdaptedNorm,
     PrivateRun,
     PrivateSteps,
     TrainingSpeed,
@@ -121,11 +120,6 @@ class ClippedSum(Protocol[AnyBatch]):
         """Overwrite `total`; the gradient norms of the records that are part of it, protected."""
 
 
-def centred_count(norms: NDArray[Any], norm: float) -> float:
-    """Over records: +½ for one within the norm, −½ for one beyond, 0 for one that adds nothing."""
-    return int(np.count_nonzero(norms <= norm)) - len(norms) / 2
-
-
 def blank_records(records: Sequence[Any]) -> NDArray[np.bool_]:
     """The null records of "zero-out": those with a NaN in any of their arrays (or tensors)."""
     found = np.zeros(len(records[0]), dtype=np.bool_)
@@ -195,8 +189,7 @@ def fit_privately(
         network: a perceptron; it is changed when the run is complete, not before. For torch modules
             of your own: `fit_module_privately`.
         records: arrays whose first axis is the record. A record with a NaN anywhere is a blank
-            one: it is drawn like any other and adds nothing, not even to the count of a norm that
-            is adapted; `prepare` and `loss` never see it.
+            one: it is drawn like any other and adds nothing; `prepare` and `loss` never see it.
         loss: one figure for each record; what one record gives must not depend on others.
         privacy: what is promised.
         optimiser: `Sgd` or `Adam`, perhaps within `Proximal`.
@@ -227,20 +220,18 @@ def private_steps(
     source = StreamCipher() if source is None else source
     noise = Noise(source.generator(), len(sums.values))
     move = optimiser.bind(sums.values)
-    norm, deviation = privacy.first_norm, privacy.gradient_noise() * (1 + ROUNDING_MARGIN)
+    norm = privacy.clipping_norm
+    deviation = norm * privacy.noise_multiplier * (1 + ROUNDING_MARGIN)
     blank = blank_records(records)
     samples = poisson_samples(noise.draw, rows, privacy.sampling_rate, privacy.steps)
     for step, drawn in enumerate(samples, start=1):
-        norms = _add_up(sums, records, drawn[~blank[drawn]], prepare, norm)
+        _add_up(sums, records, drawn[~blank[drawn]], prepare, norm)
         # Noise whatever was drawn, nothing too: else an empty step would show.
-        noise.add_to(sums.total, deviation * norm)
+        noise.add_to(sums.total, deviation)
         move(np.divide(sums.total, privacy.expected_batch, out=sums.total))
-        if isinstance(privacy.clipping_norm, AdaptedNorm):
-            count = noise.near(centred_count(norms, norm), privacy.clipping_norm.count_noise)
-            norm = privacy.clipping_norm.after(norm, count / privacy.expected_batch)
         if speed.progress is not None:
             speed.progress(step, privacy.steps)
-    return PrivateRun(privacy.event(), norm, source.note)
+    return PrivateRun(privacy.event(), source.note)
 
 
 class Noise:
@@ -254,9 +245,6 @@ class Noise:
         self.draw.standard_normal(out=self._drawn, dtype=np.float32)
         total += np.multiply(self._drawn, deviation, out=self._drawn)
 
-    def near(self, value: float, deviation: float) -> float:
-        return value + deviation * float(self.draw.standard_normal())
-
 
 def _add_up(
     sums: ClippedSum[Records],
@@ -264,16 +252,16 @@ def _add_up(
     drawn: Any,
     prepare: Callable[[Records], Records] | None,
     norm: float,
-) -> Any:
-    """The clipped sum over these records, in `sums.total`; their gradient norms."""
+) -> None:
+    """The clipped sum over these records, in `sums.total`."""
     if not len(drawn):
         sums.total[:] = 0
-        return np.zeros(0)
+        return
     batch: Any = tuple(part[drawn] for part in records)
     if prepare is not None:
         batch = prepare(batch)
         _check_axis(batch, len(drawn), "prepare must keep the records on the first axis")
-    return sums.add_up(batch, norm)
+    sums.add_up(batch, norm)
 
 
 def _check_records(records: Sequence[Any], privacy: PrivateSteps) -> int:

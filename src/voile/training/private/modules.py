@@ -370,7 +370,7 @@ class Patches:
     def __init__(self) -> None:
         self._kept: dict[int, Tensor] = {}
 
-    def of(self, module: Any, inputs: Tensor, places: Sequence[int]) -> Tensor:
+    def gather(self, module: Any, inputs: Tensor, places: Sequence[int]) -> Tensor:
         """Shape (images, numbers of a patch, places); overwritten by the next call for a layer."""
         torch: Any = optional("torch", extra="torch")
         (up, left), (tall, wide) = module.padding, module.kernel_size
@@ -414,7 +414,7 @@ def _gradients_of(
     into = {own: sums[name] for own, name in seen.layer.names.items()}
     match type(module).__name__:
         case "Conv2d":
-            lines = patches.of(module, inputs, errors.shape[2:]).transpose(1, 2)
+            lines = patches.gather(module, inputs, errors.shape[2:]).transpose(1, 2)
             errors = errors.flatten(2)
         case "Linear":
             lines = inputs.reshape(records, -1, inputs.shape[-1])

@@ -52,56 +52,6 @@ SMALLEST_NORM: Final = 1e-5
 """Below, squares of single-precision numbers vanish; scale the loss instead."""
 
 
-@dataclass(frozen=True)
-class AdaptedNorm:
-    """A clipping norm that follows a quantile of the records' gradient norms, privately.
-
-    Each step also asks how many drawn records lie within the norm, with noise, and moves the norm
-    by a factor toward the wanted share (Andrew, Thakkar, McMahan and Ramaswamy 2021). The gradient
-    gets a little more noise, so that both answers together cost what `PrivateSteps` states:
-    see `gradient_noise`.
-
-    Args:
-        start: the norm of the first step.
-        share: of the records that should lie within the norm.
-        rate: how fast it moves: one step changes it by a factor of e^(rate·difference).
-        count_noise: standard deviation of the noise on the count, in records.
-    """
-
-    start: float
-    count_noise: float
-    share: float = 0.5
-    rate: float = 0.2
-
-    def __post_init__(self) -> None:
-        for name in ("start", "count_noise", "rate"):
-            _above_zero(name, getattr(self, name))
-        check_norm(self.start)
-        if not 0 < self.share < 1:
-            raise InvalidInput(f"share must lie between 0 and 1, found {self.share}")
-
-    def gradient_noise(self, noise_multiplier: float) -> float:
-        """The gradient's own noise multiplier, if gradient and count together have this one.
-
-        A record within the norm counts +½, one beyond −½, a blank one 0: the count has sensitivity
-        ½. In units of their noise the two answers move by at most (1/z, 1/(2s)) with z the
-        gradient's multiplier and s the count's noise, together √(1/z² + 1/(4s²)), which is to be
-        1/noise_multiplier.
-        """
-        left = noise_multiplier**-2 - (2 * self.count_noise) ** -2
-        if left <= 0:
-            raise InvalidInput(
-                f"a count with noise {self.count_noise} alone costs more than a noise multiplier "
-                f"of {noise_multiplier}; count_noise must be above {noise_multiplier / 2:g}"
-            )
-        return 1 / math.sqrt(left)
-
-    def after(self, norm: float, excess: float) -> float:
-        """The next norm, if the noisy share of records within is ½ + excess."""
-        share = min(max(0.5 + excess, 0.0), 1.0)
-        return max(norm * math.exp(self.rate * (self.share - share)), SMALLEST_NORM)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PrivateSteps:
     """Everything the privacy of a run of DP-SGD depends on.
@@ -115,7 +65,7 @@ class PrivateSteps:
         relation: how neighbouring data sets differ.
     """
 
-    clipping_norm: float | AdaptedNorm
+    clipping_norm: float
     noise_multiplier: float
     sampling_rate: float
     steps: int
@@ -124,11 +74,9 @@ class PrivateSteps:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", Relation(self.relation))
-        if not isinstance(self.clipping_norm, AdaptedNorm):
-            check_norm(self.clipping_norm)
+        check_norm(self.clipping_norm)
         _whole("rows", self.rows)
         self.event()
-        self.gradient_noise()
 
     def event(self) -> PrivacyEvent:
         """What the whole run costs, whatever was drawn."""
@@ -139,17 +87,6 @@ class PrivateSteps:
     def expected_batch(self) -> float:
         """What sums are divided by; the size that was drawn would itself be a release."""
         return self.sampling_rate * self.rows
-
-    @property
-    def first_norm(self) -> float:
-        norm = self.clipping_norm
-        return norm.start if isinstance(norm, AdaptedNorm) else norm
-
-    def gradient_noise(self) -> float:
-        """The noise multiplier of the gradient alone; larger if the norm is adapted."""
-        if isinstance(self.clipping_norm, AdaptedNorm):
-            return self.clipping_norm.gradient_noise(self.noise_multiplier)
-        return self.noise_multiplier
 
 
 @dataclass(frozen=True)
@@ -174,12 +111,10 @@ class PrivateRun:
 
     Args:
         event: what it costs.
-        clipping_norm: the last one; it differs from the first only if it was adapted.
         note: what must be written on anything made with this run's randomness, if anything.
     """
 
     event: PrivacyEvent
-    clipping_norm: float
     note: KnownNote | None
 
 

@@ -18,11 +18,12 @@ from tests.unit.app.federate.test_guided import write_guided
 from tests.unit.app.federate.test_kinds import write_logistic
 from tests.unit.app.federate.test_run import party
 
-from voile.app.artefact import BLACK_BOX, HISTORY, Artefact
+from voile.app.artefact import HISTORY, Artefact
 from voile.app.artefact_manifest import MANIFEST
 from voile.app.assess import MembersCounting, find_subject
 from voile.app.explain import ReleaseService
 from voile.app.federate import federate, open_node, read_agreement, read_job
+from voile.app.model_files import BLACK_BOX
 from voile.assess.members_count import (
     NOT_FOR_RELEASE,
     MembersCount,

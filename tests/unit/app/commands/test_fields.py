@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from voile.app.calls import HANDLERS
-from voile.app.commands.explain import Explain
-from voile.app.commands.fields import Command, RenamedWarning, SetBy, field_extra
+from voile.app.commands.explain import Explain, ExplanationSpec
+from voile.app.commands.fields import (
+    Command,
+    InMemory,
+    RenamedWarning,
+    SetBy,
+    field_extra,
+    name_of,
+)
 from voile.app.commands.recommend import Audience
 from voile.core.errors import InvalidInput, Refused
 
@@ -99,6 +106,7 @@ def test_these_names_were_others_before() -> None:
         ("fresh", "redraw"),
         ("to", "audience"),
         ("by_what", "group_by"),
+        ("target", "label"),
     }
 
 
@@ -144,3 +152,32 @@ def test_the_user_herself_is_an_audience() -> None:
 def test_an_error_shows_no_rows() -> None:
     with pytest.raises(InvalidInput, match=r"model: expected a text, found dict$"):
         Explain.read({"model": {"income": [71.5]}, "data": []})
+
+
+def test_objects_are_handed_in_by_programs_only() -> None:
+    """Not by a request, and not by a file, which holds texts, numbers and tables."""
+    given = InMemory([[1.0]], "rows")
+    assert ExplanationSpec.read({"model": given, "background": given}).background is given
+    with pytest.raises(Refused, match="send the rows themselves"):
+        Explain.from_request({"data": given}, {"model": "release"})
+    for value in (3, ["m"], {"value": [[1.0]], "name": "rows"}, None):
+        with pytest.raises(InvalidInput, match="model: expected a text"):
+            ExplanationSpec.read({"model": value})
+    with pytest.raises(InvalidInput, match="can name files only, and found <rows in memory>"):
+        name_of(given)
+    assert "1.0" not in repr(ExplanationSpec(model="m", background=given))
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ({"epsilon": 1.0}, "set one of epsilon, total_epsilon and noise"),
+        ({"noise": 0.1}, "set one of epsilon, total_epsilon and noise"),
+        ({"protect": "population"}, "total_epsilon is for a protected background"),
+    ],
+)
+def test_a_total_is_for_a_protected_background(stated: dict[str, Any], message: str) -> None:
+    whole = {"model": "m", "protect": "background", "total_epsilon": 0.5}
+    assert ExplanationSpec.read(whole).total_epsilon == 0.5
+    with pytest.raises(InvalidInput, match=message):
+        ExplanationSpec.read({**whole, **stated})

@@ -60,6 +60,27 @@ def with_aggregator(config: Path, name: str) -> Path:
     return config
 
 
+@pytest.mark.parametrize("pipeline", ["logistic regression", "private explainer", "trusted"])
+def test_parties_may_be_drawn_to_the_common_arrays(pipeline: str, tmp_path: Path) -> None:
+    """FedProx: part of the agreement, in every stage, at the same cost."""
+    config = write_logistic(tmp_path)
+    text = config.read_text().replace("logistic regression", pipeline, 1)
+    config.write_text(text)
+    plain = read_job(config).agreement
+    config.write_text(text + "\n[options]\nproximal = 0.25\n")
+    drawn = read_job(config).agreement
+    assert drawn.digest != plain.digest
+    assert drawn.plan.participation_events == plain.plan.participation_events
+    for one, strength in ((plain, 0.0), (drawn, 0.25)):
+        tasks: list[Any] = [stage.task for stage in one.plan.stages]
+        networks = [task.local.network if hasattr(task, "local") else task for task in tasks]
+        assert {network.training.proximal for network in networks} == {strength}
+    for slip in ("-0.1", "0", "true", "nan", '"0.1"'):
+        config.write_text(text + f"\n[options]\nproximal = {slip}\n")
+        with pytest.raises(InvalidInput, match="proximal \\(FedProx\\), a number above 0"):
+            read_job(config)
+
+
 def test_a_federation_chooses_its_aggregator(tmp_path: Path, job: Job) -> None:
     agreement = read_job(with_aggregator(write_logistic(tmp_path), "median")).agreement
     assert agreement.digest != replace(agreement, aggregator="mean").digest

@@ -16,7 +16,7 @@ from tests.unit.app.federate.test_run import CHOSEN, write_files
 from voile.app.artefact import Artefact
 from voile.app.federate import Job, federate, open_node, read_agreement, read_job
 from voile.app.federate.run import run_server
-from voile.app.shown_rounds import contradictions
+from voile.app.report.figures import contradictions
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary
 from voile.federation import Advertised, AnnouncedRound, Closed, Joined, Outcome, SecureSum, Threads

@@ -230,7 +230,7 @@ def test_slopes_of_explainers_are_those_of_torch(objective: KernelRegression | N
     draw = np.random.default_rng(0)
     columns = surrogate().encoding.columns(TEST)
     gap = total(surrogate(), columns)
-    batch = (columns, gap, *objective.asked(surrogate(), columns, gap, draw))
+    batch = (columns, gap, *objective.targets(surrogate(), columns, gap, draw))
     loss, logits = ShapleyLoss(objective, 4), draw.normal(size=(len(TEST), 8)).astype(np.float32)
     given = [torch.from_numpy(np.array(part, dtype=np.float64)) for part in batch[1:]]
 

@@ -136,7 +136,7 @@ def test_the_change_itself_is_not_what_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_onnx_says_the_same(grouped: bool, tmp_path: Path) -> None:
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
 
     path = export_onnx(explainer(grouped), tmp_path / "e.onnx", example=TEST)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

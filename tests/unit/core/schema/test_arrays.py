@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import pytest
 
 from voile.core.schema import is_table

@@ -14,8 +14,8 @@ from experiments.lib.accounting.trade_off import gaussian_trade_off, trade_off
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from voile import Relation
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Relation
 from voile.privacy.accounting import Basic, PrivacyLoss, ZeroConcentrated
 from voile.privacy.accounting.conversion import (
     gaussian_delta,

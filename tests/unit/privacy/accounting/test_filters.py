@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.privacy.strategies import concentrated, sampled
-from voile import Relation
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused
-from voile.core.guarantee import SMALLEST_DELTA
+from voile.core.guarantee import SMALLEST_DELTA, Relation
 from voile.privacy.accounting import Plan, ZeroConcentrated, ZeroConcentratedFilter
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier, rho, zcdp_to_epsilon
 from voile.privacy.events import Gaussian, Laplace, Leaf, PoissonSampled, PureDp, Repeated, Zcdp

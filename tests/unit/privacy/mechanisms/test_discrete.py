@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from voile import Relation
+from voile.core.guarantee import Relation
 from voile.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, NoisePreview
 from voile.privacy.sensitivity import Norm, count, histogram
 

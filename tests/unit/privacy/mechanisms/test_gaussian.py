@@ -7,9 +7,8 @@ import math
 import mpmath
 import pytest
 
-from voile import Relation
 from voile.core.errors import InvalidInput
-from voile.core.guarantee import ProtectedUnit
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy.accounting.conversion import (
     gaussian_delta,
     gaussian_epsilon,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.privacy.sensitivity import games
-from voile import Relation
 from voile.core.errors import InvalidInput
+from voile.core.guarantee import Relation
 from voile.privacy import sensitivity as s
 
 TOLERANCE = 1 + 1e-9

@@ -13,8 +13,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.neural_network import MLPClassifier
 
 from tests.unit.privacy.sensitivity import games
-from voile import ProtectedUnit, Relation
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.models import Simplex
 from voile.privacy import sensitivity as s
 from voile.privacy.sensitivity import Norm, OutputSet, Sensitivity

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from voile import ProtectedUnit, Relation
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.privacy import sensitivity as s
 from voile.privacy.sensitivity import Norm, Sensitivity
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from tests.protecting import row_of
 from tests.unit.records.audit_log.examples import LOG_KEY, WITNESS_KEYS
 
-from voile import Adversary, Explanation, Guarantee
+from voile import Explanation, Guarantee
 from voile.core.errors import InvalidInput, Refused, StorageFault, UnreadableFile
+from voile.core.guarantee import Adversary
 from voile.records.audit_log import (
     Commitment,
     SigningKey,

@@ -21,6 +21,8 @@ from voile.records.audit_log import (
     EventsAssessmentRecord,
     EvidenceRecord,
     FederationRoundRecord,
+    KeyIssuedRecord,
+    KeyRevokedRecord,
     KeyRotationRecord,
     ParticipationRecord,
     PostProcessingRecord,
@@ -226,6 +228,10 @@ RECORDS: list[Record] = [
         reason="yearly",
     ),
     CheckpointAcceptedRecord(time=8, size=7, root=HASH, reason="disk replaced"),
+    KeyIssuedRecord(
+        time=9, key="3f9a10c2b4d5", duties="audit explain", expires=99, issuer="command line"
+    ),
+    KeyRevokedRecord(time=10, key="3f9a10c2b4d5", issuer="key 0d9a10c2b4d5"),
 ]
 
 

@@ -37,6 +37,12 @@ class Connection:
 
     def get(self, *_: object) -> None: ...
 
+    def get_all(self, *_: object) -> list[Any]:
+        return []
+
+    def last_all(self, *_: object) -> list[Any]:
+        return []
+
     def scan(self, *_: object, **__: object) -> list[Any]:
         return []
 

@@ -15,7 +15,6 @@ from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.events import PrivacyEvent
 from voile.training import Array, Batch, Perceptron, Softmax, TargetLoss, perceptron
 from voile.training.private import (
-    AdaptedNorm,
     AttributeSteps,
     PrivateColumns,
     PrivateSteps,
@@ -258,7 +257,6 @@ def test_under_replace_one_all_rows_drawn_cost_twice_the_norm() -> None:
 
 
 REFUSED: dict[str, Callable[[], object]] = {
-    "adapted": lambda: AttributeSteps(difference=steps(clipping_norm=AdaptedNorm(1.0, 5.0))),
     "columns of a row are blanked": lambda: AttributeSteps(
         difference=steps(relation=Relation.ADD_OR_REMOVE_ONE)
     ),

@@ -33,7 +33,6 @@ from voile.training import (
 from voile.training.optimisers import Move
 from voile.training.private import (
     Adam,
-    AdaptedNorm,
     PerceptronSum,
     PrivateSteps,
     Proximal,
@@ -429,7 +428,6 @@ def test_impossible_promises_are_refused() -> None:
         {"sampling_rate": 1.5},
         {"steps": 0},
         {"rows": 0},
-        {"clipping_norm": AdaptedNorm(start=0.1, count_noise=0.8)},
     ):
         with pytest.raises(InvalidInput):
             promise(**changed)

@@ -1,0 +1,40 @@
+"""A workspace that is served to others: who may ask, what is answered, and once only.
+
+- open all of it: `open_served`, a `ServedWorkspace` of `ServedRelease`s
+- who asks: `Caller`, from a key or a token
+- what they ask: `AskedExplanation`, made a request of the release's (`ServedWorkspace.prepare`)
+- a repeated request gets the stored answer: `Once`
+- when a charged answer may leave: `delay_of`
+
+The HTTP service (`voile.server`) fills these and shows the results; it decides nothing itself.
+"""
+
+from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
+from voile.app.serving.once import AnsweredMeanwhile, OtherPayload
+from voile.app.serving.opening import open_served
+from voile.app.serving.release import ServedRelease, UnusableRows
+from voile.app.serving.served import (
+    AskedExplanation,
+    KeyNeeded,
+    PaymentNeeded,
+    PreparedRequest,
+    ServedWorkspace,
+    UnknownName,
+)
+
+__all__ = [
+    "AnsweredMeanwhile",
+    "AskedExplanation",
+    "Caller",
+    "KeyNeeded",
+    "NotAuthenticated",
+    "NotGranted",
+    "OtherPayload",
+    "PaymentNeeded",
+    "PreparedRequest",
+    "ServedRelease",
+    "ServedWorkspace",
+    "UnknownName",
+    "UnusableRows",
+    "open_served",
+]

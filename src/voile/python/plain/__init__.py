@@ -1,0 +1,1 @@
+"""Explaining a model for its owner: any model, any table, and the method that suits them."""

@@ -1,0 +1,217 @@
+"""The way of one explanation: who asks, what is asked, answered together with others, and when it
+leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from fastapi import Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from voile.app.explain import ReleasedExplanation, RowsToExplain
+from voile.app.explain.walk import Outcome
+from voile.app.serving import (
+    AskedExplanation,
+    Caller,
+    KeyNeeded,
+    NotAuthenticated,
+    PreparedRequest,
+    ServedRelease,
+    ServedWorkspace,
+)
+from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.records.access import Duty
+from voile.server.gathering import Gathering
+from voile.server.identity import Identities
+from voile.server.metrics import Metrics
+from voile.server.problems import StillRunning
+
+ACCOUNT: Final = "Voile-Account"
+REPEAT: Final = "Idempotency-Key"
+TIMING: Final = "Voile-Timing"
+_LONGEST_REPEAT: Final = 255
+
+
+@dataclass
+class Service:
+    """What all routes share.
+
+    Args:
+        running: keys against repetition of the requests that are being answered.
+        leaving: it was told to stop.
+    """
+
+    workspace: ServedWorkspace
+    metrics: Metrics
+    identities: Identities
+    gathering: Gathering
+    running: set[bytes] = field(default_factory=set)
+    leaving: bool = False
+
+    @classmethod
+    def of_workspace(cls, workspace: ServedWorkspace) -> Service:
+        """For an open workspace."""
+        metrics, settings = Metrics(), workspace.settings
+        gathering = Gathering(workspace, metrics, seconds=settings.gather, most=settings.together)
+        return cls(workspace, metrics, Identities(workspace), gathering)
+
+
+@dataclass(frozen=True)
+class Given:
+    """An explanation that may leave now, and how it was held back.
+
+    Args:
+        rows: what was explained.
+        slot, seconds: of the delay; 0 where there is none.
+    """
+
+    served: ServedRelease
+    explained: ReleasedExplanation
+    rows: RowsToExplain
+    slot: int = 0
+    seconds: float = 0.0
+
+    def tell(self, response: Response) -> None:
+        """Say in a header when it left: 1 is the slot it was meant for."""
+        if self.slot:
+            response.headers[TIMING] = f"slot={self.slot}; seconds={self.seconds:.4f}"
+
+
+def service_of(request: Request) -> Service:
+    """Of the application that a request came to."""
+    found: Service = request.app.state.service
+    return found
+
+
+async def _service(request: Request) -> Service:
+    """The same for routes; a plain function would be run in a thread."""
+    return service_of(request)
+
+
+async def _caller(request: Request) -> Caller:
+    found = await service_of(request).identities.caller(request)
+    request.state.caller = found.name
+    return found
+
+
+def needs(*duties: Duty) -> Callable[..., Any]:
+    """Whoever asks has one of these duties."""
+
+    async def check(request: Request) -> Caller:
+        found = await _caller(request)
+        if found.is_anonymous:
+            raise NotAuthenticated("this needs an API key or a token")
+        if not found.grants.duties & set(duties):
+            found.check_duty(duties[0])
+        return found
+
+    return check
+
+
+SomeCaller = Annotated[Caller, Depends(_caller)]
+"""Anonymous or not: the release decides."""
+FOR_EXPLAINERS: Final = Depends(needs(Duty.EXPLAIN))
+FOR_AUDITORS: Final = Depends(needs(Duty.AUDIT))
+FOR_OPERATORS: Final = Depends(needs(Duty.OPERATE))
+Explaining = Annotated[Caller, FOR_EXPLAINERS]
+Observing = Annotated[Caller, Depends(needs(Duty.OBSERVE, Duty.AUDIT))]
+Owning = Annotated[Caller, Depends(needs(Duty.OBSERVE))]
+Administering = Annotated[Caller, Depends(needs(Duty.ADMINISTER))]
+OneService = Annotated[Service, Depends(_service)]
+
+
+def repeat_key(request: Request) -> str | None:
+    """The key against repetition that was sent."""
+    found = request.headers.get(REPEAT)
+    if found is not None and not (0 < len(found) <= _LONGEST_REPEAT):
+        raise KeyNeeded("an Idempotency-Key has 1 to 255 characters")
+    return found
+
+
+async def give(
+    service: Service, served: ServedRelease, asked: AskedExplanation, caller: Caller
+) -> Given:
+    """Answer one request; raises why there is no answer."""
+    (found,) = await give_all(service, served, [asked], caller)
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+async def give_all(
+    service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
+) -> list[Given | Exception]:
+    """Answer several requests of one caller; each has an outcome of its own."""
+    arrived = time.perf_counter()
+    prepared = await asyncio.to_thread(_prepare, service, served, asked, caller)
+    outcomes = await asyncio.gather(*(_answer(service, served, each) for each in prepared))
+    found: list[Given | Exception] = []
+    charged = [o for o in outcomes if isinstance(o, ReleasedExplanation) and o.charges]
+    rows = sum(len(each.explanation) for each in charged)
+    slot, seconds = await _hold(service, served, rows, arrived)
+    for each, outcome in zip(prepared, outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            found.append(outcome)
+            continue
+        assert isinstance(each, PreparedRequest)
+        found.append(Given(served, outcome, each.request.rows, slot, seconds))
+    return found
+
+
+def _prepare(
+    service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
+) -> list[PreparedRequest | Exception]:
+    found: list[PreparedRequest | Exception] = []
+    for part, each in enumerate(asked):
+        try:
+            found.append(service.workspace.prepare(served, each, caller, part=part))
+        except Exception as error:
+            found.append(error)
+    return found
+
+
+async def _answer(
+    service: Service, served: ServedRelease, prepared: PreparedRequest | Exception
+) -> Outcome:
+    if isinstance(prepared, Exception):
+        return prepared
+    scope = None if prepared.once is None else prepared.once.scope
+    if scope in service.running:
+        return StillRunning("this request is being answered")
+    if scope is None:
+        return _counted(service, served, await service.gathering.answer(served, prepared))
+    service.running.add(scope)
+    try:
+        return _counted(service, served, await service.gathering.answer(served, prepared))
+    finally:
+        service.running.discard(scope)
+
+
+def _counted(service: Service, served: ServedRelease, outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Exception):
+        what = "refused" if isinstance(outcome, BudgetExceeded | InvalidInput) else "failed"
+    elif not outcome.charges:
+        what = "free"
+    else:
+        what = "replayed" if outcome.replayed else "charged"
+    service.metrics.answers.labels(served.name, what).inc()
+    return outcome
+
+
+async def _hold(
+    service: Service, served: ServedRelease, rows: int, arrived: float
+) -> tuple[int, float]:
+    """Wait for the slot; which one it was, and how long one lasts."""
+    if served.delay is None or rows == 0:
+        return 0, 0.0
+    passed, seconds = time.perf_counter() - arrived, served.delay.seconds(rows)
+    slot = served.delay.slot(rows, passed)
+    if slot > 1:
+        service.metrics.missed.labels(served.name).inc()
+    await asyncio.sleep(slot * seconds - passed)
+    return slot, seconds

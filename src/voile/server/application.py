@@ -1,0 +1,100 @@
+"""The application: routes, what they share, and its beginning and end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from voile._version import __version__
+from voile.app.serving import ServedWorkspace
+from voile.core.errors import VoileError
+from voile.server import budgets, explanations, inference, log, operations, witnessing
+from voile.server.answering import Service
+from voile.server.edge import Edge
+from voile.server.problems import MEDIA_TYPE, answer_error
+
+_OPEN: Final = frozenset(
+    {"/healthz", "/readyz", "/v2", "/v2/health/live", "/v2/health/ready"}
+    | {"/witness/add-checkpoint"}
+)
+_BEARER: Final = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An API key (`voile keys add`), or a token of an OpenID Connect issuer.",
+}
+_PROBLEM: Final = {
+    "type": "object",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+
+
+def create_app(workspace: ServedWorkspace) -> FastAPI:
+    """The service over an open workspace, for uvicorn or any other ASGI server.
+
+    Args:
+        workspace: stays open while the application is used.
+
+    Promises that nothing a request holds appears in an error, a line of the log or a figure.
+    """
+    service = Service.of_workspace(workspace)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.leaving = True
+        await service.gathering.drain()
+
+    app = _with_routes(FastAPI(lifespan=lifespan, **_settings()))
+    app.state.service = service
+    for kind in (VoileError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, answer_error)
+    app.add_middleware(Edge, metrics=service.metrics, largest=workspace.settings.largest_body)
+    return app
+
+
+def describe() -> dict[str, Any]:
+    """The interface (OpenAPI), whichever workspace is served; docs/openapi.json holds it."""
+    return _with_routes(FastAPI(**_settings())).openapi()
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """The same of an application: who must say who they are, where nothing else says it."""
+    found = FastAPI.openapi(app)
+    found.setdefault("components", {})["securitySchemes"] = {"bearer": _BEARER}
+    for path, methods in found["paths"].items():
+        for operation in methods.values():
+            operation["security"] = [] if path in _OPEN else [{"bearer": []}]
+    return found
+
+
+def _with_routes(app: FastAPI) -> FastAPI:
+    for each in (explanations, inference, budgets, log, witnessing, operations):
+        app.include_router(each.router)
+    app.openapi = partial(_described, app)  # type: ignore[method-assign]
+    return app
+
+
+def _settings() -> dict[str, Any]:
+    """No pages of the framework's own: they load scripts from elsewhere."""
+    content = {MEDIA_TYPE: {"schema": _PROBLEM}}
+    return {
+        "title": "voile",
+        "version": __version__,
+        "description": "Explanations of machine-learning models that are safe to publish.",
+        "docs_url": None,
+        "redoc_url": None,
+        "openapi_url": None,
+        "responses": {"default": {"description": "A problem (RFC 9457)", "content": content}},
+    }

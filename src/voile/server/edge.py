@@ -1,0 +1,181 @@
+"""What every request passes on its way in and out.
+
+A request gets an identifier of our own, never one that was sent. Its body has a limit. Every answer
+has the headers that browsers heed. A line of the log and the figures name the route, the key by its
+public name and the status: no address, no body and no value.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+import traceback
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from opentelemetry import propagate, trace
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from voile.server.metrics import Metrics
+from voile.server.problems import Problem, of_status
+
+LOG: Final = logging.getLogger("voile.server")
+REQUEST_ID: Final = "x-request-id"
+_HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; "
+    "frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "strict-transport-security": "max-age=31536000",
+    "cache-control": "no-store",
+}
+_FAULT: Final = Problem(500, "fault", "The service failed")
+_NO_ROUTE: Final = "none"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_TRACING: Final = frozenset({"traceparent", "tracestate"})
+
+
+class Edge:
+    """Around the application.
+
+    Args:
+        largest: body of a request, in bytes.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, largest: int) -> None:
+        self._app, self._metrics, self._largest = app, metrics, largest
+        self._tracer = trace.get_tracer("voile.server")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; what is no request, such as the start of the application, is passed on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        passing = _Passing(scope, receive, send, self._largest)
+        with self._span(scope) as span:
+            try:
+                await self._answer(scope, passing)
+            finally:
+                self._told(scope, passing, span)
+
+    async def _answer(self, scope: Scope, passing: _Passing) -> None:
+        try:
+            if passing.declared > self._largest:
+                raise HTTPException(413)
+            await self._app(scope, passing.receive, passing.send)
+        except HTTPException as refused:
+            await passing.instead(of_status(refused))
+        except Exception as error:
+            LOG.error("fault", extra={"facts": {"id": passing.identifier, **_place(error)}})
+            await passing.instead(_FAULT)
+
+    @contextmanager
+    def _span(self, scope: Scope) -> Iterator[trace.Span]:
+        """Part of the trace that the caller has begun (W3C trace context)."""
+        headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
+        carried = {n: v.decode("latin-1") for n, v in headers.items() if n in _TRACING}
+        with self._tracer.start_as_current_span(
+            "request",
+            context=propagate.extract(carried),
+            kind=trace.SpanKind.SERVER,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            yield span
+
+    def _told(self, scope: Scope, passing: _Passing, span: trace.Span) -> None:
+        route = getattr(scope.get("route"), "path_format", _NO_ROUTE)
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        seconds = time.perf_counter() - passing.arrived
+        self._metrics.requests.labels(method, route, str(passing.status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+        span.update_name(f"{method} {route}")
+        span.set_attribute("http.response.status_code", passing.status)
+        facts = {
+            "id": passing.identifier,
+            "trace": f"{span.get_span_context().trace_id:032x}",
+            "method": method,
+            "route": route,
+            "status": passing.status,
+            "ms": round(1000 * seconds, 1),
+            "caller": scope.get("state", {}).get("caller", "nobody"),
+        }
+        LOG.info("request", extra={"facts": facts})
+
+
+class _Passing:
+    """One request on its way."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, largest: int) -> None:
+        self.identifier = secrets.token_hex(8)
+        self.arrived = time.perf_counter()
+        self.status = 0
+        self.declared = _declared(scope)
+        self._receive, self._send = receive, send
+        self._left = largest
+
+    async def receive(self) -> Message:
+        """A part of the body; refused once there is too much of it."""
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise HTTPException(413)
+        return message
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Adds the headers."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers[REQUEST_ID] = self.identifier
+        await self._send(message)
+
+    async def instead(self, problem: Problem) -> None:
+        """A problem, unless an answer was begun: then the connection just ends."""
+        if self.status:
+            return
+        response = problem.response()
+        start = {"status": problem.status, "headers": response.raw_headers}
+        await self.send({"type": "http.response.start", **start})
+        await self.send({"type": "http.response.body", "body": response.body})
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, what happened, and the facts beside it.
+
+    Of other loggers only texts without arguments are written: an argument may be a value.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        own = record.name == LOG.name
+        facts = getattr(record, "facts", {}) if own else {}
+        told = {
+            "time": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": str(record.msg),
+            **facts,
+        }
+        return json.dumps(told)
+
+
+def _declared(scope: Scope) -> int:
+    found = [value for name, value in scope["headers"] if name == b"content-length"]
+    return int(found[0]) if found and found[0].isdigit() else 0
+
+
+def _place(error: Exception) -> dict[str, Any]:
+    """Where it happened; its message may hold a value, and is not written."""
+    frames = traceback.extract_tb(error.__traceback__)[-8:]
+    places = [f"{frame.name}:{frame.lineno}" for frame in frames]
+    return {"error": type(error).__name__, "at": places}

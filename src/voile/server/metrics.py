@@ -1,0 +1,55 @@
+"""Figures for Prometheus: counts and times by route and release, never a value of anybody's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_TOGETHER: Final = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Metrics:
+    """All figures of one application; each application has its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "voile_requests", "Requests", ("method", "route", "status"), registry=self.registry
+        )
+        self.seconds = Histogram(
+            "voile_request_seconds",
+            "Seconds from arrival to answer",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.answers = Counter(
+            "voile_answers",
+            "Explanations by outcome",
+            ("release", "outcome"),
+            registry=self.registry,
+        )
+        self.missed = Counter(
+            "voile_missed_slots",
+            "Charged answers that left later than their delay",
+            ("release",),
+            registry=self.registry,
+        )
+        self.together = Histogram(
+            "voile_answered_together",
+            "Requests in one transaction",
+            buckets=_TOGETHER,
+            registry=self.registry,
+        )
+        self.unsigned = Gauge(
+            "voile_unsigned_records",
+            "Records newer than the last checkpoint",
+            registry=self.registry,
+        )
+
+    def exposition(self) -> bytes:
+        """As Prometheus reads it."""
+        return generate_latest(self.registry)

@@ -1,0 +1,194 @@
+"""Limits, headers and logs; and nothing that was sent comes out again."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.unit.server.examples import BUDGET, CANARY, PEOPLE, PEOPLES_BUDGET, ROWS, House
+from tests.unit.server.test_duties import ENDPOINTS
+
+from voile.records.access import Duty
+from voile.server.edge import LOG, JsonLines
+
+
+class Kept(logging.Handler):
+    """Lines of a log as they are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(JsonLines())
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    """What all loggers write."""
+    kept, root = Kept(), logging.getLogger()
+    before = root.level, LOG.level
+    root.addHandler(kept)
+    root.setLevel(logging.DEBUG)
+    LOG.setLevel(logging.DEBUG)
+    yield kept.lines
+    root.removeHandler(kept)
+    root.setLevel(before[0])
+    LOG.setLevel(before[1])
+
+
+def planted(body: Any) -> Iterator[Any]:
+    """The body with the canary in place of each value and each name, one at a time."""
+    if isinstance(body, dict):
+        for name, value in body.items():
+            rest = {key: each for key, each in body.items() if key != name}
+            yield {CANARY: value, **rest}
+            yield {**body, CANARY: value}
+            for inner in planted(value):
+                yield {**body, name: inner}
+    elif isinstance(body, list):
+        for place, value in enumerate(body):
+            for inner in planted(value):
+                yield [*body[:place], inner, *body[place + 1 :]]
+    yield CANARY
+    yield [CANARY]
+    yield {CANARY: CANARY}
+
+
+def requests(house: House) -> Iterator[tuple[str, str, Any]]:
+    """Every endpoint, with the canary in every place of its path, query and body."""
+    account = house.workspace.public_name(BUDGET)
+    usual = {"{name}": "approval", "{account}": account, "{record}": "1", "{place}": "0/000.p/1"}
+    for method, path, body, _ in ENDPOINTS:
+        names = re.findall(r"\{\w+\}", path)
+        for planted_name in [None, *names]:
+            address = path
+            for name in names:
+                value = CANARY if name == planted_name else usual.get(name, CANARY)
+                address = address.replace(name, value)
+            yield method, f"{address}?{CANARY}={CANARY}&first={CANARY}&hours={CANARY}", body
+        address = path
+        for name in names:
+            address = address.replace(name, usual.get(name, "0"))
+        for wrong in planted(body) if body is not None else ():
+            yield method, address, wrong
+    for rows in planted(PEOPLE):
+        body = {"release": "people", "rows": rows, "account": PEOPLES_BUDGET}
+        yield "POST", "/api/v1/explanations", body
+    yield "POST", "/v1/models/open:explain", {"instances": [[CANARY, 6, "no"]]}
+
+
+ALLOWED = re.compile(rf'"(caller|purpose|name|dataset|holder|accounts?)": ?\[?"{CANARY}"')
+
+
+def test_a_canary_in_any_place_comes_out_nowhere(house: House, lines: list[str]) -> None:
+    """But to whom it is to be told: an administrator sees the key that they have named so."""
+    key = house.key()
+    headers = {
+        "Voile-Account": CANARY,
+        "X-Request-Id": CANARY,
+        "traceparent": CANARY,
+        "User-Agent": CANARY,
+        "Cookie": f"a={CANARY}",
+        "Prefer": CANARY,
+        "Referer": CANARY,
+    }
+    count = 0
+    for method, path, body in requests(house):
+        more = {} if body is None else {"json": body}
+        for extra in ({}, headers):
+            found = house.ask(method, path, key, headers=extra, **more)
+            count += 1
+            assert found.status_code < 500, (method, path, body, found.text)
+            told = ALLOWED.sub("", found.text) if path.startswith("/api/v1/keys") else found.text
+            assert CANARY not in told, (method, path, body, found.text)
+            assert CANARY not in str(found.headers)
+    assert count > 300
+    assert CANARY not in house.ask("GET", "/metrics", key).text
+    assert len(lines) > 300
+    assert not [line for line in lines if CANARY in line and '"logger": "httpx"' not in line]
+
+
+def test_what_cannot_be_read_is_told_without_what_it_was(house: House) -> None:
+    for content in (
+        b"{" + CANARY.encode(),
+        b"\xff\xfe",
+        b"[1e999, NaN]",
+        b"",
+        b"null",
+        b'"\\ud800"',
+    ):
+        found = house.ask("POST", "/api/v1/explanations", house.key(), content=content)
+        assert found.status_code == 422
+        assert CANARY not in found.text
+        assert found.headers["content-type"] == "application/problem+json"
+
+
+def test_a_line_of_the_log_names_the_route_and_no_value(house: House, lines: list[str]) -> None:
+    key = house.key(Duty.EXPLAIN)
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    headers = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    found = house.explain(key, headers=headers)
+    (line,) = [json.loads(each) for each in lines if '"event": "request"' in each]
+    assert line["id"] == found.headers["x-request-id"]
+    assert (line["method"], line["route"], line["status"]) == ("POST", "/api/v1/explanations", 200)
+    assert (line["trace"], line["caller"]) == (trace, f"key {key[6:18]}")
+    assert "ward 3" not in "".join(lines)
+
+
+def test_a_fault_is_told_by_its_place(
+    house: House, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError(CANARY)
+
+    monkeypatch.setattr(type(house.workspace), "release", broken)
+    found = house.explain(house.key())
+    assert (found.status_code, found.json()["type"]) == (500, "urn:voile:problem:fault")
+    assert "x-request-id" in found.headers
+    (line,) = [json.loads(each) for each in lines if '"event": "fault"' in each]
+    assert line["error"] == "RuntimeError"
+    assert any(place.startswith("broken:") for place in line["at"])
+    assert CANARY not in "".join(lines)
+
+
+def test_a_body_has_a_limit_whether_it_is_declared_or_not(house: House) -> None:
+    async def parts() -> Any:
+        for _ in range(10):
+            yield b" " * 5_000
+
+    found = [
+        house.ask("POST", "/api/v1/explanations", house.key(), content=content)
+        for content in (b" " * 50_000, parts())
+    ]
+    assert [each.status_code for each in found] == [413, 413]
+    assert found[1].json()["type"] == "urn:voile:problem:too-large"
+
+
+def test_there_are_at_most_so_many_rows(house: House) -> None:
+    many = {name: cells * 51 for name, cells in ROWS.items()}
+    assert house.explain(house.key(), rows=many).status_code == 422
+
+
+def test_browsers_are_told_what_to_heed(house: House) -> None:
+    for path in ("/healthz", "/nothing", "/api/v1/releases"):
+        found = house.ask("GET", path)
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert found.headers["content-security-policy"].startswith("default-src 'none'")
+        assert found.headers["cache-control"] == "no-store"
+        assert "server" not in found.headers
+
+
+def test_other_methods_are_told_which_there_are(house: House) -> None:
+    found = house.ask("DELETE", "/api/v1/explanations", house.key())
+    assert (found.status_code, found.headers["allow"]) == (405, "POST")
+
+
+def test_other_loggers_write_no_arguments() -> None:
+    record = logging.LogRecord("uvicorn", logging.ERROR, "f", 1, "bad %s", (CANARY,), None)
+    assert CANARY not in JsonLines().format(record)

@@ -1,0 +1,88 @@
+"""`voile serve` as a process: it starts, answers, and ends with everything signed and kept."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from tests.unit.server.examples import BUDGET, ROWS, home
+
+from voile.app.calls import handle
+from voile.app.commands.serve import AddKey
+from voile.records.vault import Place, open_vault_at
+
+VOILE = [sys.executable, "-m", "voile.cli"]
+
+
+@dataclass
+class Process:
+    """A service that runs."""
+
+    url: str
+    running: subprocess.Popen[str]
+    key: str
+
+    def explain(self, number: int, *, repeat: str | None = None) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.key}"}
+        headers |= {} if repeat is None else {"Idempotency-Key": repeat}
+        rows = {**ROWS, "income": [number / 100]}
+        body = {
+            "release": "approval",
+            "rows": rows,
+            "account": BUDGET,
+            "redraw": repeat is not None,
+        }
+        return httpx.post(f"{self.url}/api/v1/explanations", json=body, headers=headers, timeout=30)
+
+    def end(self, sign: signal.Signals) -> int:
+        self.running.send_signal(sign)
+        return self.running.wait(30)
+
+
+@contextmanager
+def process(folder: Path, log: Path) -> Iterator[Process]:
+    """`voile serve`, on a free port."""
+    key = handle(
+        AddKey(workspace=folder, holder="ward 3", duties=("explain",), accounts=("*",))
+    ).text
+    command = [*VOILE, "serve", str(folder), "--port", "0", "--json"]
+    with (
+        log.open("ab") as stream,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stream, text=True) as running,
+    ):
+        assert running.stdout is not None
+        told = ""
+        while not told.endswith("}\n"):
+            line = running.stdout.readline()
+            assert line, log.read_text()
+            told += line
+        try:
+            yield Process(json.loads(told)["url"], running, key)
+        finally:
+            running.kill()
+
+
+def test_a_crash_and_an_orderly_end_lose_nothing(tmp_path: Path) -> None:
+    """What was answered is charged once and given again; what is left is signed at the end."""
+    folder, log = home(tmp_path / "home"), tmp_path / "log"
+    with process(folder, log) as service:
+        first = service.explain(1, repeat="order 17")
+        assert first.json()["charges"] == [f"{BUDGET}#1"]
+        service.end(signal.SIGKILL)
+    with process(folder, log) as service:
+        assert httpx.get(f"{service.url}/readyz").json() == {"ready": True}
+        again = service.explain(1, repeat="order 17")
+        assert again.content == first.content
+        assert service.explain(1, repeat="order 18").json()["charges"] == [f"{BUDGET}#2"]
+        assert service.end(signal.SIGTERM) == 0
+    with open_vault_at(Place.within(folder), signing=None) as vault:
+        assert vault.unsigned == 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["status"] for line in lines if line["event"] == "request"] == [200] * 4
