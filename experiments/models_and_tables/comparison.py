@@ -100,13 +100,13 @@ def by_definition(case: Case) -> Array:
     """Σ over coalitions S without a player of |S|!(d − |S| − 1)!/d!·(v(S and it) − v(S))."""
     background, rows = case.codes
     width = rows.shape[1]
-    worths = {}
+    worths: dict[frozenset[int], Array] = {}
     for size in range(width + 1):
-        for held in combinations(range(width), size):
+        for chosen in map(list, combinations(range(width), size)):
             mixed = np.repeat(background[np.newaxis], len(rows), axis=0)
-            mixed[:, :, list(held)] = rows[:, np.newaxis, list(held)]
+            mixed[:, :, chosen] = rows[:, np.newaxis, chosen]
             said = case.says(mixed.reshape(-1, width))
-            worths[frozenset(held)] = said.reshape(len(rows), len(background), -1).mean(axis=1)
+            worths[frozenset(chosen)] = said.reshape(len(rows), len(background), -1).mean(axis=1)
     values = np.zeros((len(rows), width, worths[frozenset()].shape[1]))
     for coalition, worth in worths.items():
         for player in set(range(width)) - coalition:

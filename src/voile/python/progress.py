@@ -38,7 +38,7 @@ def say(text: str, progress: Progress) -> None:
 def in_words(seconds: float) -> str:
     """Roughly.
 
-    >>> in_words(40.2), in_words(150), in_words(9_000)
+    >>> in_words(40.2), in_words(170), in_words(9_000)
     ('40 s', '3 min', '2.5 h')
     """
     if seconds < 1.5 * _MINUTE:
