@@ -49,7 +49,7 @@ def masker(background: Any) -> Any:
 def trees() -> dict[str, tuple[Run, Run]]:
     """30 columns of numbers, 400 background rows, 100 rows."""
     import shap
-    from catboost import CatBoostClassifier  # type: ignore[import-untyped]
+    from catboost import CatBoostClassifier
     from lightgbm import LGBMClassifier
     from sklearn.datasets import load_breast_cancer
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -163,7 +163,7 @@ def test_boosters_of_their_own() -> None:
 
 
 def test_catboost_with_words() -> None:
-    import catboost  # type: ignore[import-untyped]
+    import catboost
 
     frame = PEOPLE[["age", "job"]].astype({"job": str})
     model = catboost.CatBoostClassifier(
@@ -177,7 +177,7 @@ def test_catboost_with_words() -> None:
 
 
 def test_an_onnx_file_names_its_classes(tmp_path: Path) -> None:
-    from skl2onnx import to_onnx  # type: ignore[import-untyped]
+    from skl2onnx import to_onnx
 
     model = LogisticRegression().fit(X.to_numpy(), TWO)
     graph = to_onnx(model, X.to_numpy().astype(np.float32), options={"zipmap": False})
