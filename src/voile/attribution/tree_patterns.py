@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from voile.attribution.players import Players
+from voile.attribution.settings import Progress
 from voile.attribution.tree_leaves import Leaves, Sets, grouped_leaves
 from voile.models import Rows
 
@@ -206,7 +207,11 @@ class TreePatterns:
 
     @classmethod
     def from_ensemble(
-        cls, ensemble: Any, background: Rows, players: Players | None = None
+        cls,
+        ensemble: Any,
+        background: Rows,
+        players: Players | None = None,
+        progress: Progress | None = None,
     ) -> TreePatterns | None:
         """From shap's reading of an ensemble; None if its trees are too large for this.
 
@@ -214,6 +219,7 @@ class TreePatterns:
             ensemble: `shap.TreeExplainer(model).model`.
             background: NaN where a value is missing.
             players: who plays; each feature by itself if not given.
+            progress: told how many parts of the trees have been counted, and of how many.
         """
         count = background.shape[1] if players is None else players.count
         owners = np.arange(count) if players is None else players.owner
@@ -222,11 +228,12 @@ class TreePatterns:
             return None
         columns = as_columns(background, ensemble.input_dtype)
         keep = sum(len(group) << group.width for group in groups) <= _KEPT
-        parts = [
-            CountedLeaves.over(each, columns, keep=keep)
-            for group in groups
-            for each in _in_parts(group)
-        ]
+        parts, every = [], [each for group in groups for each in _in_parts(group)]
+        tell = _unheard if progress is None else progress
+        tell(0, len(every))
+        for done, leaves in enumerate(every, start=1):
+            parts.append(CountedLeaves.over(leaves, columns, keep=keep))
+            tell(done, len(every))
         alone = ensemble.children_left[:, 0] < 0
         base = ensemble.values[alone, 0].sum(axis=0) + ensemble.base_offset
         base = np.atleast_1d(base + sum(part.mean for part in parts)).astype(np.float64)
@@ -244,6 +251,10 @@ class TreePatterns:
         for part in self.parts:
             part.add(columns, total)
         return np.ascontiguousarray(total.transpose(2, 1, 0))
+
+
+def _unheard(_done: int, _total: int) -> None:
+    """Nobody listens."""
 
 
 def as_columns(rows: Rows, dtype: Any) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from voile.attribution.game import ExplainerSettings
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
+from voile.attribution.settings import Progress
 from voile.attribution.tree_patterns import TreePatterns
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -111,7 +112,12 @@ class ShapTrees:
         return _three_axes(found, rows.shape[1])
 
 
-def read_trees(source: Any, background: Rows | None, players: Players | None = None) -> TreeReader:
+def read_trees(
+    source: Any,
+    background: Rows | None,
+    players: Players | None = None,
+    progress: Progress | None = None,
+) -> TreeReader:
     """Trees as shap reads them; their values over a background are computed here.
 
     shap 0.51 compares values at a threshold in another precision than scikit-learn, and its values
@@ -121,6 +127,7 @@ def read_trees(source: Any, background: Rows | None, players: Players | None = N
         source: a model that shap knows.
         background: shape (m, d), NaN where a value is missing; None for the paths of training.
         players: who plays, where some features play together.
+        progress: told how many parts of the trees have been counted, and of how many.
 
     Raises:
         InvalidInput: shap cannot read it.
@@ -138,7 +145,7 @@ def read_trees(source: Any, background: Rows | None, players: Players | None = N
         ) from error
     if background is None:
         return ShapTrees(explainer)
-    found = TreePatterns.from_ensemble(explainer.model, background, players)
+    found = TreePatterns.from_ensemble(explainer.model, background, players, progress)
     if found is None and players is not None:
         raise InvalidInput("the trees are too large for columns that play together")
     return found or ShapTrees(explainer)

@@ -123,6 +123,8 @@ def _timed(ask: Callable[[int], object], count: int) -> float:
 def late_bar(title: str, progress: Progress) -> Iterator[Callable[[int, int], None]]:
     """For work whose length shows in its first part: told (done, total), it may begin a bar.
 
+    Told that nothing is done, it begins to count the time from there.
+
     Args:
         title: what is being done.
         progress: see `Progress`.
@@ -131,6 +133,10 @@ def late_bar(title: str, progress: Progress) -> Iterator[Callable[[int, int], No
     with ExitStack() as stack:
 
         def tell(done: int, total: int) -> None:
+            nonlocal began
+            if not done:
+                began = time.perf_counter()
+                return
             if not opened:
                 left = (time.perf_counter() - began) * (total - done) / done
                 opened.append(stack.enter_context(shown(title, total, left, progress)))

@@ -120,11 +120,13 @@ class TreeEngine:
         parts: what is explained.
         reader: of the trees of the last step; its players are the columns of the table.
         base: the mean output over the background, shape (outputs,), if there is one.
+        row_seconds: how long a row took that was explained by itself.
     """
 
     parts: SplitPipeline
     reader: TreeReader
     base: NDArray[np.float64] | None
+    row_seconds: float = 0.0
 
     def work(self, rows: Rows) -> int:
         return len(rows)

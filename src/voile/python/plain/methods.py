@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -27,6 +28,7 @@ from voile.python.plain.engines import (
 )
 from voile.python.plain.models import ReadModel
 from voile.python.plain.pipelines import SplitPipeline, close, split
+from voile.python.progress import Progress, late_bar
 
 
 class Method(StrEnum):
@@ -73,6 +75,7 @@ class Question:
         scale: what the numbers shall mean, if somebody says so.
         evaluations: for each row, where values are drawn.
         seed: of what is drawn.
+        progress: see `voile.python.progress.Progress`.
         everything: gives all rows of the background, written as numbers.
         learn: trains the engine of the learned method.
     """
@@ -82,6 +85,7 @@ class Question:
     scale: Scale | None
     evaluations: int
     seed: int
+    progress: Progress
     everything: Callable[[], Rows]
     learn: Callable[[SplitPipeline], LearnedEngine]
 
@@ -222,39 +226,48 @@ def is_tree(model: Any) -> bool:
 
 def _tree(question: Question, parts: SplitPipeline) -> Choice:
     background = as_measured(parts.transform(question.background))
-    engine = _tree_engine(parts, background, question.background[:_CHECKED], question.scale)
+    checked, scale = question.background[:_CHECKED], question.scale
+    with late_bar("reading the trees", question.progress) as tell:
+        engine = _tree_engine(parts, background, checked, scale, tell)
     why = f"{type(parts.final).__name__} is made of trees{_in(engine.parts)}: exact"
     return Choice(Method.TREE, why, engine)
 
 
 def _tree_engine(
-    parts: SplitPipeline, background: Rows | None, checked: Rows, scale: Scale | None
+    parts: SplitPipeline,
+    background: Rows | None,
+    checked: Rows,
+    scale: Scale | None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> TreeEngine:
     """On the scale on which the trees add up to what the model says."""
     check_tree(parts)
     title = type(parts.final).__name__
     try:
-        reader = _read_trees(parts, background)
+        reader = _read_trees(parts, background, tell)
     except MissingDependency:
         raise NotOffered("trees are read by shap: pip install 'voile[explain]'") from None
     except InvalidInput as error:
         raise NotOffered(str(error)) from None
     for fitting in _scales(scale, parts):
         engine = TreeEngine(fitting, reader, _mean_output(fitting, background))
+        began = time.perf_counter()
         if _adds_up(engine, checked):
-            return engine
+            return replace(engine, row_seconds=time.perf_counter() - began)
     wanted = "" if scale is None else f" in {scale.value}"
     raise NotOffered(f"the trees of this {title} do not add up to what it predicts{wanted}")
 
 
-def _read_trees(parts: SplitPipeline, background: Rows | None) -> TreeReader:
+def _read_trees(
+    parts: SplitPipeline, background: Rows | None, tell: Callable[[int, int], None] | None
+) -> TreeReader:
     """With the columns of the table as players."""
     if parts.is_whole:
-        return read_trees(parts.final, background)
+        return read_trees(parts.final, background, progress=tell)
     if background is None:
         raise NotOffered("without a background, columns that a pipeline makes cannot be told apart")
     columns = Players(parts.whole.codec.names, parts.owners)
-    return read_trees(parts.final, background, columns)
+    return read_trees(parts.final, background, columns, tell)
 
 
 def _mean_output(parts: SplitPipeline, background: Rows | None) -> Any:
@@ -296,7 +309,7 @@ def check_tree(parts: SplitPipeline) -> None:
 
 def _adds_up(engine: TreeEngine, rows: Rows) -> bool:
     try:
-        rows = rows[:2] if engine.reader.is_large else rows
+        rows = rows[:1] if engine.reader.is_large else rows
         found = engine.explain(rows, silent)
     except Exception:  # whatever shap cannot read in them
         return False

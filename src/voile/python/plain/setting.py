@@ -241,6 +241,7 @@ def _question(read: ReadModel, rows: Rows, background: Any, options: Options) ->
         scale=options.wanted_scale,
         evaluations=options.evaluations,
         seed=options.seed,
+        progress=options.progress,
         everything=everything,
         learn=learn,
     )
@@ -270,8 +271,7 @@ def expected_seconds(choice: Choice, rows: Rows) -> float:
     if not isinstance(engine, TreeEngine):
         return 0.0
     if engine.reader.is_large:
-        one = _timed(engine, rows[:1])
-        return (2 + len(rows) / 70) * one
+        return (1 + len(rows) / 70) * engine.row_seconds
     if len(rows) <= 2 * _MANY_TIMED:
         return 0.0
     few, many = (_timed(engine, rows[:count]) for count in (_FEW_TIMED, _MANY_TIMED))
