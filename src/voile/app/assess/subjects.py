@@ -400,7 +400,7 @@ def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
         name = f"{stage}, noise {task.noise_multiplier:.3g}"
         return [attribute_trial(name, task.steps(1), charged, delta=delta)]
     if isinstance(task, StatisticsTask):
-        return [sum_trial(task, delta=delta)]
+        return [sum_trial(task, charged, delta=delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, NetworkTask):
         return [stage_trial(stage, inner, charged, delta=delta)]
