@@ -36,7 +36,7 @@ from voile.recommenders import (
     PrivatePopularity,
     autoencoder_from,
 )
-from voile.recommenders.federated import MomentsPlan, shop_means
+from voile.recommenders.federated import MomentsPlan, arrays_of_rounds
 from voile.recommenders.moments import gram, grid_bits, popularity, unfolded, unit_rows
 
 NAMES = ("east", "north", "south", "west")
@@ -130,7 +130,7 @@ def test_arrays_of_the_rounds_come_back_to_the_bit() -> None:
     results: Any = {
         name: SimpleNamespace(arrays=arrays, rows=rows) for name, arrays in means.items()
     }
-    again = shop_means(agreed.moments(results))
+    again = arrays_of_rounds(agreed.moments(results))
     for name, arrays in means.items():
         np.testing.assert_array_equal(again[name]["moments"], arrays["moments"])
 
