@@ -11,27 +11,42 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.randomness import GeneratorSource
-from voile.federation import FitResult, Instruction
+from voile.federation import FitResult, Instruction, RoundProtocol
 from voile.federation.arrays import Arrays, Shapes
 from voile.federation.pipeline import under
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms.shares import SharedGaussian
 from voile.recommenders.budget import TAIL, MomentsBudget
-from voile.recommenders.moments import popularity, unit_rows
+from voile.recommenders.moments import ItemPopularity, popularity, unit_rows
 from voile.recommenders.shop import Interactions
-
-if TYPE_CHECKING:
-    from voile.recommenders.federated import MomentsPlan
 
 NUMBERS: Final = "numbers"
 Whole = NDArray[np.int64]
+
+
+class AgreedMoments(Protocol):
+    """What a shop needs of `voile.recommenders.federated.MomentsPlan`."""
+
+    @property
+    def budget(self) -> MomentsBudget: ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]: ...
+
+    @property
+    def protocol(self) -> RoundProtocol: ...
+
+    @property
+    def tasks(self) -> Mapping[str, Any]: ...
+
+    def popularity(self, answer: Any) -> ItemPopularity: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +57,7 @@ class SharePopularity:
         plan: what was agreed on.
     """
 
-    plan: MomentsPlan
+    plan: AgreedMoments
 
     @property
     def noise(self) -> SharedGaussian:

@@ -123,7 +123,7 @@ def test_arrays_of_the_rounds_come_back_to_the_bit() -> None:
     spent = budget(ALL, 5.0, parties=4)
     draw, agreed = np.random.default_rng(0), plan(spent)
     means = {
-        name: {"moments": draw.normal(0, 50, task.noise.shape).astype(np.float32)}
+        name: {"moments": draw.normal(0, 50, task.shapes["moments"]).astype(np.float32)}
         for name, task in agreed.tasks.items()
     }
     rows = tuple(HistoryRow("s", 1, name, Outcome.ANSWERED, "", 0.0) for name in NAMES)

@@ -16,7 +16,7 @@ from tests.unit.recommenders.examples import DELTA, USER, catalogue, shop
 from voile.assess.user_trials import CanaryHistory, shop_of
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Relation
-from voile.core.randomness import Seeded
+from voile.core.randomness import Seeded, StreamCipher
 from voile.federation import (
     Client,
     CountingGuard,
@@ -68,12 +68,12 @@ def plan(spent: MomentsBudget | None = None) -> MomentsPlan:
 
 def results(agreed: MomentsPlan, falls: Mapping[str, int] | None = None) -> Any:
     """Of both rounds; some shops may fall out of one."""
-    nodes = list[Any]()
+    nodes, when = list[Any](), falls or {}
     stages = {stage.name: stage for stage in agreed.stages}
     for name, part in parts().items():
         client = Client(name, len(part), part, agreed.tasks, CountingGuard(1), agreement="moments")
         node: Any = Node(client, secure=SecureMember(stages, signer(name), AttemptsInMemory()))
-        nodes.append(Falling(node, falls[name]) if name in (falls or {}) else node)
+        nodes.append(Falling(node, when[name]) if name in when else node)
     rounds = Rounds(
         Threads(nodes), agreed.sizes, agreement="moments", source=Seeded(1), sign=signer("server")
     )
@@ -147,15 +147,11 @@ def test_a_shop_without_users_sends_noise(agreed: MomentsPlan) -> None:
     nobody = ALL.of_users(np.zeros(len(ALL), dtype=bool))
     task = agreed.tasks["popularity"]
     told = Instruction("popularity", 1, agreed.start("popularity"), {}, "moments")
-    fitted = task.fit(told, nobody, 100, _Fresh())
+    fitted = task.fit(told, nobody, 100, StreamCipher())
     numbers = fitted.change[NUMBERS]
     share = agreed.budget.shared_noises[0].sigmas[0] / math.sqrt(3)
     assert numbers.std() == pytest.approx(share, rel=6 / math.sqrt(2 * len(numbers)))
     assert fitted.event == task.cost(1)
-
-
-class _Fresh:
-    note = None
 
 
 @pytest.mark.filterwarnings("ignore::voile.privacy.mechanisms.WeakPrivacyWarning")
@@ -258,4 +254,4 @@ def test_more_users_than_declared_are_refused(agreed: MomentsPlan) -> None:
     assert isinstance(task, SharePopularity)
     told = Instruction("popularity", 1, agreed.start("popularity"), {}, "moments")
     with pytest.raises(InvalidInput, match="10 users are declared"):
-        task.fit(told, shop(20), 10, _Fresh())
+        task.fit(told, shop(20), 10, StreamCipher())

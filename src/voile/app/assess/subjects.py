@@ -428,7 +428,7 @@ def _moments_trial(
     plan, place = task.plan, [*task.plan.tasks].index(stage)
     if isinstance(task, ReleasePopularity):
         return release_trial(stage, invented_moments(plan.budget, delta=delta)[place], charged)
-    honest = honest_of(plan.protocol, len(plan.sizes), plan.shares)
+    honest = honest_of(plan.protocol, len(plan.sizes), plan.budget.shares)
     name = f"{stage}, a sum"
     return moments_sum_trial(name, plan.budget, place, charged, honest=honest, delta=delta)
 
