@@ -39,6 +39,7 @@ BESIDES = {
     "_StatisticsRelease": "its three kinds",
     "StatisticsTask": "sum_trial",
     "ReleaseImportance": "that of PrivateGlobalImportance, which it draws",
+    "ShareImportance": "importance_sum_trial",
     "SharePopularity": "moments_sum_trial",
     "ReleasePopularity": "those of PrivatePopularity and PrivateGram, which they draw",
 }

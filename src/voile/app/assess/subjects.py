@@ -24,6 +24,7 @@ from voile.app.trained_recommender import load_recommender
 from voile.app.workspace.file import books_beside
 from voile.assess.assessment import AuditTrial
 from voile.assess.claims import UNCHARGED, charge_beside
+from voile.assess.explanation_trials import importance_sum_trial
 from voile.assess.figure_trials import (
     count_trial,
     invented_rate,
@@ -40,8 +41,10 @@ from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.federation.history import event_as_text
 from voile.federation.task import Task
+from voile.pipelines.importance import ReleaseImportance
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.shapley_guided_noise.plan import GuidedTask
+from voile.pipelines.shared_importance import ShareImportance
 from voile.pipelines.statistics import StatisticsTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
@@ -404,6 +407,12 @@ def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
         return [attribute_trial(name, task.steps(1), charged, delta=delta)]
     if isinstance(task, StatisticsTask):
         return [sum_trial(task, charged, delta=delta)]
+    if isinstance(task, ReleaseImportance):
+        return [release_trial(stage, task.release, charged)]
+    if isinstance(task, ShareImportance):
+        honest = honest_of(task.facts.protocol, len(task.facts.sizes), task.shares)
+        name = f"{stage}, a sum"
+        return [importance_sum_trial(name, task, charged, honest=honest, delta=delta)]
     if isinstance(task, ReleasePopularity | SharePopularity):
         return [_moments_trial(stage, task, charged, delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task

@@ -28,7 +28,7 @@ from voile.records.audit_log.notes import VerifierKey
 
 SERVER: Final = "server"
 _ORIGIN: Final = "voile.invalid"
-_SHARING_NOW: Final = ("recommender",)
+_SHARING_NOW: Final = ("aggregate", "recommender")
 """Pipelines that have learned to share noise."""
 
 
