@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from tests.unit.pipelines.importance_parties import DELTA, NAMES, ROWS, SIZES, p
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Adversary, Relation
 from voile.core.randomness import StreamCipher
-from voile.federation import Instruction, PlainRound
+from voile.federation import Client, CountingGuard, Instruction, PlainRound
 from voile.pipelines.importance import STAGE, ImportancePlan
 from voile.pipelines.shared_importance import FINENESS, SUMS, ShareImportance, in_steps
 from voile.privacy.accounting.accountants import tightest_epsilon
@@ -146,6 +147,20 @@ def test_shared_noise_needs_a_secure_sum() -> None:
         ImportancePlan(replace(plan.facts, protocol=PlainRound()), plan.release, 2)
 
 
+def test_a_repeat_after_a_restart_sends_what_was_stored(tmp_path: Path) -> None:
+    """New noise would average out; and it is charged once."""
+    plan, rows, guard = planned(), ROWS["ash"], CountingGuard(1)
+
+    def client() -> Client:
+        return Client("ash", 40, rows, plan.tasks, guard, folder=tmp_path, agreement=parties.AGREED)
+
+    first, again = client().answer(told(plan)), client().answer(told(plan))
+    np.testing.assert_array_equal(again.arrays[SUMS], first.arrays[SUMS])
+    assert again.resent
+    fresh = task_of(plan).fit(told(plan), rows, 40, StreamCipher())
+    assert (fresh.change[SUMS] != first.arrays[SUMS]).any()
+
+
 # --- searches for counter-examples ----------------------------------------------------------------
 
 
@@ -183,3 +198,11 @@ def test_no_row_moves_the_whole_numbers_by_more_than_the_sensitivity(
             assert apart <= task.sensitivity.value
             closest = max(closest, apart / task.sensitivity.value)
     assert closest > 0.2
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("itself", [False, True])
+def test_parties_with_fewer_rows_are_covered(relation: Relation, itself: bool) -> None:
+    released = parties.release(relation, itself=itself)
+    moved = [rows * released.sensitivity(rows).value for rows in range(1, 200)]
+    assert all(one <= more * (1 + 1e-15) for one, more in pairwise(moved))
