@@ -57,8 +57,9 @@ from voile.release import PostProcessed
 from voile.training.private import PrivateSteps
 
 FORMAT: Final = "voile recommender"
-VERSION: Final = 2
-"""The first version had no model but the default, and is written for it."""
+VERSION: Final = 3
+"""The first version had no model but the default, the second no noise in shares; each is written
+where it suffices."""
 _MOMENTS_FILE: Final = "voile item moments"
 _STEPS: Final = ("clipping_norm", "noise_multiplier", "sampling_rate", "steps")
 _EARLIER: Final = ("popularity.npy", "gram.npy")
@@ -153,7 +154,7 @@ def save_recommender(
     moments: ItemMoments | HistoryNetwork, folder: Path, kind: str = DEFAULT
 ) -> TrainedRecommender:
     """Write it; durable when this returns."""
-    place = replace(_FOLDER, version=1 if kind == DEFAULT else VERSION)
+    place = replace(_FOLDER, version=_version(moments, kind))
     place.begin(folder, stale=_EARLIER)
     trained = TrainedRecommender(moments, kind)
     _write_catalogue(moments.catalogue, folder / CATALOGUE)
@@ -168,8 +169,9 @@ def save_recommender(
                 "relation": str(budget.relation),
                 "mu": budget.mu,
                 "parties": budget.parties,
+                **({"shares": budget.shares} if budget.shares > 1 else {}),
             },
-            **_model_entry(moments, kind),
+            **_model_entry(moments, kind, place.version),
             "charges": list(trained.charges),
             "guarantee": moments.guarantee.to_dict(),
         },
@@ -178,9 +180,15 @@ def save_recommender(
     return trained
 
 
-def _model_entry(moments: ItemMoments | HistoryNetwork, kind: str) -> dict[str, Any]:
+def _version(moments: ItemMoments | HistoryNetwork, kind: str) -> int:
+    if moments.budget.shares > 1:
+        return VERSION
+    return 1 if kind == DEFAULT else 2
+
+
+def _model_entry(moments: ItemMoments | HistoryNetwork, kind: str, version: int) -> dict[str, Any]:
     """What the first version of the format did not know."""
-    if kind == DEFAULT:
+    if version == 1:
         return {}
     if not isinstance(moments, HistoryNetwork):
         return {"model": {"name": kind}}
@@ -204,6 +212,7 @@ def load_recommender(folder: Path) -> TrainedRecommender:
             relation=Relation(stated["relation"]),
             mu=stated["mu"],
             parties=stated["parties"],
+            shares=stated.get("shares", 1),
         )
         charges = tuple(map(str, head["charges"]))
         model: dict[str, Any] = {"name": DEFAULT} if head["version"] == 1 else dict(head["model"])
@@ -218,9 +227,8 @@ def load_recommender(folder: Path) -> TrainedRecommender:
         kind = chosen(MODELS, model["name"], "model")
         second = "network" if isinstance(kind, FromHistories) else "gram"
         paid = _paid_for([folder / name for name in kept], second)
-        noise = budget.popularity_noise
-        values = unpacked(paid[0], noise.shape)
-        popularity = ItemPopularity(values, event=noise.event(), charge=charges[0])
+        values = unpacked(paid[0], budget.popularity_noise.shape)
+        popularity = ItemPopularity(values, event=budget.events[0], charge=charges[0])
         moments: ItemMoments | HistoryNetwork
         if isinstance(kind, FromHistories):
             stated = {name: model["steps"][name] for name in _STEPS}
@@ -242,7 +250,7 @@ def _network(
 
 def _gram(budget: MomentsBudget, content: bytes, charge: str) -> ItemGram:
     matrix = unpacked(content, (budget.head, budget.head))
-    return ItemGram(matrix, event=budget.gram_noise.event(), charge=charge)
+    return ItemGram(matrix, event=budget.events[1], charge=charge)
 
 
 def _paid_for(files: Sequence[Path], second: str) -> list[bytes]:

@@ -5,7 +5,7 @@ Of a population: importance, names, histograms, clusters of features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import permutations, product
@@ -14,12 +14,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from voile.assess.assessment import Arrangement
+from voile.assess.assessment import Arrangement, AuditTrial
 from voile.assess.betting import Floats
+from voile.assess.claims import group_size
 from voile.assess.invented import InventedExplainer, InventedGame, MemorisingExplainer
 from voile.assess.release_canary import ReleaseCanary, all_of, otherwise, pair
+from voile.assess.shared_sums import canary_in_sum
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.schema import Categories, Numbers, Rows, Schema
+from voile.pipelines.shared_importance import ShareImportance
+from voile.privacy.events import PrivacyEvent
 from voile.privacy.sensitivity import Norm
 from voile.release import (
     PUBLIC,
@@ -50,14 +54,7 @@ def importance(release: PrivateGlobalImportance, together: int) -> tuple[Arrange
     source, game = release.importance, InventedGame(release.importance.schema)
     if isinstance(source, OverItself):
         return (_over_itself(release, source, game, together),)
-    assert isinstance(source, ByExplainer)
-    size = len(source.players), len(source.output_names)
-    names = source.players, source.output_names
-    vectors = 2 * source.longest * _ends_of_means(size, release.protected.relation)
-    explainer = InventedExplainer(np.concatenate([game.canary, game.against]), vectors, names)
-    tried = replace(source, explainer=explainer)
-    object.__setattr__(tried, "inner", MemorisingExplainer(tried.inner))
-    made = replace(release, importance=tried, origins=(PUBLIC,))
+    made = _by_invented_explainer(release, source, game)
     return tuple(
         pair(
             f"as many others{place and ', in another part'}",
@@ -67,6 +64,57 @@ def importance(release: PrivateGlobalImportance, together: int) -> tuple[Arrange
         )
         for place in ("", *made.parts[1:][-1:])
     )
+
+
+def _by_invented_explainer(
+    release: PrivateGlobalImportance, source: ByExplainer, game: InventedGame
+) -> PrivateGlobalImportance:
+    size = len(source.players), len(source.output_names)
+    names = source.players, source.output_names
+    vectors = 2 * source.longest * _ends_of_means(size, release.protected.relation)
+    explainer = InventedExplainer(np.concatenate([game.canary, game.against]), vectors, names)
+    tried = replace(source, explainer=explainer)
+    object.__setattr__(tried, "inner", MemorisingExplainer(tried.inner))
+    return replace(release, importance=tried, origins=(PUBLIC,))
+
+
+def importance_sum_trial(
+    name: str, task: ShareImportance, charged: PrivacyEvent, *, honest: int, delta: float
+) -> AuditTrial:
+    """A sum over parties that share the noise, see `voile.assess.shared_sums`.
+
+    Args:
+        name: of the trial.
+        task: of one party.
+        charged: for it.
+        honest: how many parties' shares are in every sum.
+        delta: at which epsilon is stated.
+    """
+    together = group_size(charged, MOST_TOGETHER)
+
+    def arrangements(half: bool) -> tuple[Arrangement, ...]:
+        tried = replace(task, rho=4 * task.rho) if half else task
+        return (_in_shares(tried, honest, together),)
+
+    return AuditTrial(name, charged, arrangements, delta, together)
+
+
+def _in_shares(task: ShareImportance, honest: int, together: int) -> ReleaseCanary:
+    release, others = task.release, together
+    source, game = release.importance, InventedGame(release.importance.schema)
+    if isinstance(source, OverItself):
+        made, others = _over_invented_model(release, source, game), together * (_TIMES - 1)
+        inside, outside, filler = _furthest_apart(made, game)
+    else:
+        made, filler = _by_invented_explainer(release, source, game), game.explained
+        inside, outside = game.canary, otherwise(game, release.protected.relation)
+    tried = replace(task, release=made)
+
+    def steps(row: Rows) -> Sequence[Any]:
+        rows = np.concatenate([np.repeat(row, together, axis=0), np.repeat(filler, others, axis=0)])
+        return [tried.exact(Records.read(rows, made.importance.schema, "invented"))]
+
+    return canary_in_sum("as many others", task.noise, steps(inside), steps(outside), honest)
 
 
 def _ends_of_means(size: tuple[int, int], relation: Relation) -> Floats:
@@ -85,13 +133,22 @@ def _ends_of_means(size: tuple[int, int], relation: Relation) -> Floats:
 def _over_itself(
     release: PrivateGlobalImportance, source: OverItself, game: InventedGame, together: int
 ) -> ReleaseCanary:
-    model = game.model(source.outputs, len(source.output_names))
-    made = replace(release, importance=replace(source, model=model), origins=(PUBLIC,))
-    inside, outside, filler = max(
-        _ends(game, release.protected.relation), key=partial(_apart, made)
-    )
+    made = _over_invented_model(release, source, game)
+    inside, outside, filler = _furthest_apart(made, game)
     side = _mean_of(made, filler, together, together * (_TIMES - 1))
     return ReleaseCanary("many others", partial(side, inside), partial(side, outside))
+
+
+def _over_invented_model(
+    release: PrivateGlobalImportance, source: OverItself, game: InventedGame
+) -> PrivateGlobalImportance:
+    model = game.model(source.outputs, len(source.output_names))
+    return replace(release, importance=replace(source, model=model), origins=(PUBLIC,))
+
+
+def _furthest_apart(made: PrivateGlobalImportance, game: InventedGame) -> tuple[Rows, Rows, Rows]:
+    """Rows of the canary, of what stands against it, and of all others."""
+    return max(_ends(game, made.protected.relation), key=partial(_apart, made))
 
 
 def _ends(game: InventedGame, relation: Relation) -> Iterator[tuple[Rows, Rows, Rows]]:

@@ -6,7 +6,7 @@ with any number of features and bins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -16,12 +16,11 @@ from voile.assess.betting import Floats
 from voile.assess.claims import group_size
 from voile.assess.explanation_trials import MOST_TOGETHER
 from voile.assess.release_canary import ReleaseCanary
+from voile.assess.shared_sums import canary_in_sum, honest_of
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.core.schema import Categories, Feature, Label, Schema
-from voile.federation import SecureSum
-from voile.pipelines.statistics import StatisticsPlan, StatisticsTask, noise_in_shares
+from voile.pipelines.statistics import StatisticsTask, noise_in_shares
 from voile.privacy.events import PrivacyEvent
-from voile.privacy.mechanisms.shares import SharedGaussian
 from voile.release.statistics import (
     CentredMoments,
     FineTables,
@@ -68,55 +67,25 @@ def statistics(release: Statistics, together: int) -> tuple[Arrangement, ...]:
 
 
 def sum_trial(task: StatisticsTask, charged: PrivacyEvent, *, delta: float) -> AuditTrial:
-    """A round across parties: the sum of the fewest honest ones that are promised to be in it.
-
-    One of them has the rows, the others have none, and add their noise all the same. How many there
-    are follows from what was agreed on about the secure sum, and from nothing in the plan. Noise is
-    that of the plan, whatever was charged for it.
-    """
+    """A round across parties, see `voile.assess.shared_sums`. Noise is that of the plan, whatever
+    was charged for it."""
     plan = task.plan
-    together, honest = group_size(charged, MOST_TOGETHER), _honest(plan)
+    together = group_size(charged, MOST_TOGETHER)
+    honest = honest_of(plan.facts.protocol, len(plan.facts.sizes), plan.shares)
 
     def arrangements(half: bool) -> tuple[Arrangement, ...]:
         rho = plan.rhos[task.stage] * (4 if half else 1)
         release = invented_share(task.stage, plan.protected.relation, rho, delta=delta)
-        return _in_shares(release, plan.shares, honest, together)
+        return (_in_shares(release, plan.shares, honest, together),)
 
     return AuditTrial(f"{task.stage}, a sum", charged, arrangements, delta, together)
 
 
-def _honest(plan: StatisticsPlan) -> int:
-    protocol = plan.facts.protocol
-    if plan.shares == 1 or not isinstance(protocol, SecureSum):
-        return 1
-    return protocol.model.threshold_of(len(plan.facts.sizes)) - protocol.model.colluders
-
-
-def _in_shares(
-    release: Statistics, shares: int, honest: int, together: int
-) -> tuple[Arrangement, ...]:
+def _in_shares(release: Statistics, shares: int, honest: int, together: int) -> ReleaseCanary:
     is_replaced = release.protected.relation is Relation.REPLACE_ONE
-    noise = noise_in_shares(release, shares)
-    nothing = [np.zeros(shape, dtype=np.int64) for shape in noise.shapes]
-
-    def drawing(said: float) -> Callable[[int], Floats]:
-        table = _table(said, together)
-        exact = release.exact(table.present)
-
-        def side(draws: int) -> Floats:
-            return np.stack(
-                [_sum_of(noise, [exact, *[nothing] * (honest - 1)]) for _ in range(draws)]
-            )
-
-        return side
-
-    return (ReleaseCanary("some rows", drawing(1.0), drawing(0.0 if is_replaced else _NULL)),)
-
-
-def _sum_of(noise: SharedGaussian, parties: Sequence[Any]) -> Floats:
-    sent = [np.concatenate([b.ravel() for b in noise.randomise(each)]) for each in parties]
-    found: Floats = np.stack(sent).sum(axis=0).astype(np.float64)
-    return found
+    said = (1.0, 0.0 if is_replaced else _NULL)
+    inside, outside = (release.exact(_table(each, together).present) for each in said)
+    return canary_in_sum("some rows", noise_in_shares(release, shares), inside, outside, honest)
 
 
 def at_half_noise(release: Statistics) -> Statistics:

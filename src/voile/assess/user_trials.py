@@ -6,7 +6,7 @@ speaks against it. So the profile of whoever touched one item is that label's di
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -14,10 +14,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.assess.assessment import Arrangement
+from voile.assess.assessment import Arrangement, AuditTrial
 from voile.assess.betting import Floats
+from voile.assess.claims import group_size
+from voile.assess.explanation_trials import MOST_TOGETHER
 from voile.assess.release_canary import ReleaseCanary, all_of
+from voile.assess.shared_sums import canary_in_sum
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.privacy.events import PrivacyEvent
 from voile.recommenders import (
     ByLabels,
     Catalogue,
@@ -32,6 +36,7 @@ from voile.recommenders import (
     TopLabelsOfUser,
 )
 from voile.recommenders.explaining import RECOMMENDED
+from voile.recommenders.shared_moments import gram_steps, popularity_steps
 from voile.recommenders.shop import History
 from voile.release import PUBLIC
 
@@ -93,10 +98,57 @@ def moments(release: Moments, together: int) -> tuple[Arrangement, ...]:
 
 
 def at_half_noise(release: Moments) -> Moments:
+    return _invented(release, _louder(release.budget))
+
+
+def moments_sum_trial(
+    name: str,
+    budget: MomentsBudget,
+    place: int,
+    charged: PrivacyEvent,
+    *,
+    honest: int,
+    delta: float,
+) -> AuditTrial:
+    """A sum over shops that share the noise, see `voile.assess.shared_sums`.
+
+    Args:
+        name: of the trial.
+        budget: what was spent.
+        place: of the release among those of the budget.
+        charged: for it.
+        honest: how many shops' shares are in every sum.
+        delta: at which epsilon is stated.
+    """
+    together = group_size(charged, MOST_TOGETHER)
+
+    def arrangements(half: bool) -> tuple[Arrangement, ...]:
+        small = replace(_louder(budget) if half else budget, items=ITEMS)
+        return (_in_shares(small, place, honest, together),)
+
+    return AuditTrial(name, charged, arrangements, delta, together)
+
+
+def _in_shares(budget: MomentsBudget, place: int, honest: int, together: int) -> ReleaseCanary:
+    is_replaced = budget.relation is Relation.REPLACE_ONE
+    touched = ((0,), (1,) if is_replaced else ())
+    inside, outside = (_steps(budget, place, CanaryHistory(each), together) for each in touched)
+    noise = budget.shared_noises[place]
+    return canary_in_sum("some users", noise, inside, outside, honest)
+
+
+def _steps(
+    budget: MomentsBudget, place: int, touched: CanaryHistory, together: int
+) -> Sequence[NDArray[np.int64]]:
+    people = shop_of(_catalogue(), together, touched, together)
+    if place == 0:
+        return popularity_steps(people, budget)
+    return gram_steps(people, budget, np.arange(budget.head))
+
+
+def _louder(budget: MomentsBudget) -> MomentsBudget:
     """Half of the users at twice the μ: shares and head, which follow from both, stay."""
-    budget = release.budget
-    half = replace(budget, users=(budget.users + 1) // 2, mu=2 * budget.mu)
-    return _invented(release, half)
+    return replace(budget, users=(budget.users + 1) // 2, mu=2 * budget.mu)
 
 
 def _invented(release: Moments, budget: MomentsBudget) -> Moments:

@@ -27,15 +27,18 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
-from voile.core.guarantee import Adversary, Guarantee, Protected
+from voile.core.guarantee import Guarantee, Protected
 from voile.core.randomness import GeneratorSource
-from voile.federation.aggregators import WholeSum
 from voile.federation.arrays import Arrays, Shapes
 from voile.federation.messages import Instruction
 from voile.federation.pipeline import run_pipeline, under
-from voile.federation.round_protocol import PlainRound, RoundProtocol
 from voile.federation.rounds import Rounds, StageResult
-from voile.federation.secure_sum import SecureSum
+from voile.federation.shared_noise import (
+    of_whole_numbers,
+    seen_by,
+    shares_of,
+    sharing_assumptions,
+)
 from voile.federation.stage import Stage
 from voile.federation.task import FitResult, Unprotected
 from voile.models.additive import AdditiveModel
@@ -109,7 +112,7 @@ class StatisticsPlan:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        everybody, protocol = len(self.facts.sizes), _summing(self.facts.protocol)
+        everybody, protocol = len(self.facts.sizes), of_whole_numbers(self.facts.protocol)
         return tuple(
             Stage(name, task, 1, everybody, 1, protocol, task.largest)
             for name, task in self.tasks.items()
@@ -141,30 +144,16 @@ class StatisticsPlan:
         """What can be promised about whatever is made from the three sums."""
         joint = joint_guarantee(self.budget, protected=self.protected, delta=self.delta)
         kept = joint.assumptions[:-1]  # but that whoever adds up the rows sees them
-        sums = (Adversary.SERVER_SEEING_SUMS,) if self.facts.secrecy else ()
-        updates = () if self.shared else (Adversary.SERVER_SEEING_UPDATES,)
+        secrecy, alone = self.facts.secrecy, self.epsilon(self.delta, honest=1)
         return replace(
             joint,
             epsilon=self.epsilon(self.delta),
-            against=(Adversary.PUBLIC, *sums, *updates, Adversary.OTHER_CLIENTS),
+            against=seen_by(self.shares, secrecy),
             computational=self.shared,
             mechanism=f"{joint.mechanism}, {'in shares' if self.shared else 'of each party'}",
             composition=f"{joint.composition}; parties are disjoint, and each is charged all of it",
             public_facts=(*joint.public_facts, "the declared number of rows of each party"),
-            assumptions=(*kept, *self.facts.secrecy, *self._sharing()),
-        )
-
-    def _sharing(self) -> tuple[str, ...]:
-        if not self.shared:
-            return ("if a server sees single updates all the same, the figures hold",) * bool(
-                self.facts.secrecy
-            )
-        alone = self.epsilon(self.delta, honest=1)
-        return (
-            f"at least {self.shares} honest parties add their share of the noise to every sum; "
-            f"with fewer, h, the cost (rho) is {self.shares}/h times as large",
-            "if a server sees single updates, or all other parties collude with it: epsilon = "
-            f"{alone:.4g} at the same delta, from a party's own share alone",
+            assumptions=(*kept, *secrecy, *sharing_assumptions(self.shares, alone, secrecy)),
         )
 
     @cached_property
@@ -193,17 +182,9 @@ def plan_statistics(
         shared: whether parties share the noise, for which sums have to be secret; as is best, if
             None.
     """
-    protocol = facts.protocol
-    secret = isinstance(protocol, SecureSum)
-    if shared and not secret:
-        raise Refused(
-            "shared noise protects a sum and no single update, so updates have to be added up in "
-            "secret: set secure = true, or use local noise"
-        )
-    parties, shares = len(facts.sizes), 1
+    parties = len(facts.sizes)
+    shares = shares_of(facts.protocol, parties, shared)
     once = replace(facts, rounds=1, clients_per_round=None, participations=None)
-    if isinstance(protocol, SecureSum) and shared is not False:
-        shares = protocol.model.threshold_of(parties) - protocol.model.colluders
     rho = zcdp_budget(epsilon, check_target(epsilon, delta, pure=False)) * (1 - MARGIN)
     budget = StatisticsBudget(
         schema=facts.schema,
@@ -213,13 +194,6 @@ def plan_statistics(
         parties=parties / shares,
     )
     return StatisticsPlan(once, budget, shares, delta)
-
-
-def _summing(protocol: RoundProtocol) -> RoundProtocol:
-    """The same exchange, of which the exact sum comes."""
-    if isinstance(protocol, SecureSum):
-        return replace(protocol, aggregator=WholeSum())
-    return PlainRound(WholeSum())
 
 
 # --- what a party does ----------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from voile.core.input_file import damaged
 from voile.privacy import events
 from voile.privacy.mechanisms import GaussianMechanism
 from voile.privacy.sensitivity.bound import check_bounds, positive
-from voile.recommenders.budget import RIDGE, MomentsBudget, stated_epsilon
+from voile.recommenders.budget import RIDGE, MomentsBudget, epsilon_of, stated_epsilon
 from voile.recommenders.shop import Catalogue, Interactions
 from voile.release.charged import STORED, Accuracy, ChargedRelease, OneTimeArtefact
 from voile.release.contract import Codec
@@ -385,7 +385,7 @@ class ItemMoments:
     @property
     def events(self) -> tuple[events.PrivacyEvent, ...]:
         """What each of them cost."""
-        return tuple(noise.event() for noise in self.budget.noises)
+        return self.budget.events
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float64]]:
@@ -412,19 +412,25 @@ class ItemMoments:
 
 
 def joint_guarantee(budget: MomentsBudget, *, protected: Protected, delta: float) -> Guarantee:
-    """What both releases of a budget promise together (`stated_epsilon`)."""
-    sensitivity = budget.popularity_noise.sensitivity
+    """What both releases of a budget promise together (`stated_epsilon`).
+
+    Noise in shares costs what zero-concentrated differential privacy says of it.
+    """
+    sensitivity, shared = budget.popularity_noise.sensitivity, budget.shares > 1
     check_bounds(sensitivity, protected)
     what, how = "popularity and Gram matrix", "both releases together, by exact composition"
+    if shared:
+        how = "both releases together, by zero-concentrated differential privacy"
     if budget.popularity_only:
         what, how = "popularity", "one release"
+    noise = "discrete Gaussian noise in shares" if shared else "Gaussian noise"
     return Guarantee(
-        epsilon=stated_epsilon(budget.noises, delta),
+        epsilon=epsilon_of(budget, delta),
         delta=delta,
         protected=protected,
         against=(Adversary.PUBLIC,),
-        computational=False,
-        mechanism=f"Gaussian noise on {what} of items",
+        computational=shared,
+        mechanism=f"{noise} on {what} of items",
         composition=how,
         public_facts=_PUBLIC_FACTS,
         assumptions=(

@@ -62,8 +62,7 @@ class Records:
         """
         if is_table(given):
             return cls(schema.rows(given), schema.null_records(given))
-        numbers = schema.numbers(given)
-        return cls(schema.clamp(numbers), schema.null_records(numbers))
+        return cls(*schema.clamp_records(schema.numbers(given)))
 
     def __len__(self) -> int:
         return len(self.rows)

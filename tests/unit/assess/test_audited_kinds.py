@@ -39,6 +39,8 @@ BESIDES = {
     "_StatisticsRelease": "its three kinds",
     "StatisticsTask": "sum_trial",
     "ReleaseImportance": "that of PrivateGlobalImportance, which it draws",
+    "ShareImportance": "importance_sum_trial",
+    "SharePopularity": "moments_sum_trial",
     "ReleasePopularity": "those of PrivatePopularity and PrivateGram, which they draw",
 }
 """What costs something and is no release of its own kind, and what audits it."""

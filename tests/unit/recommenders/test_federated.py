@@ -36,7 +36,7 @@ from voile.recommenders import (
     PrivatePopularity,
     autoencoder_from,
 )
-from voile.recommenders.federated import MomentsPlan, shop_means
+from voile.recommenders.federated import MomentsPlan, arrays_of_rounds
 from voile.recommenders.moments import gram, grid_bits, popularity, unfolded, unit_rows
 
 NAMES = ("east", "north", "south", "west")
@@ -123,14 +123,14 @@ def test_arrays_of_the_rounds_come_back_to_the_bit() -> None:
     spent = budget(ALL, 5.0, parties=4)
     draw, agreed = np.random.default_rng(0), plan(spent)
     means = {
-        name: {"moments": draw.normal(0, 50, task.noise.shape).astype(np.float32)}
+        name: {"moments": draw.normal(0, 50, task.shapes["moments"]).astype(np.float32)}
         for name, task in agreed.tasks.items()
     }
     rows = tuple(HistoryRow("s", 1, name, Outcome.ANSWERED, "", 0.0) for name in NAMES)
     results: Any = {
         name: SimpleNamespace(arrays=arrays, rows=rows) for name, arrays in means.items()
     }
-    again = shop_means(agreed.moments(results))
+    again = arrays_of_rounds(agreed.moments(results))
     for name, arrays in means.items():
         np.testing.assert_array_equal(again[name]["moments"], arrays["moments"])
 

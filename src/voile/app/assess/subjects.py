@@ -24,6 +24,7 @@ from voile.app.trained_recommender import load_recommender
 from voile.app.workspace.file import books_beside
 from voile.assess.assessment import AuditTrial
 from voile.assess.claims import UNCHARGED, charge_beside
+from voile.assess.explanation_trials import importance_sum_trial
 from voile.assess.figure_trials import (
     count_trial,
     invented_rate,
@@ -31,16 +32,19 @@ from voile.assess.figure_trials import (
 )
 from voile.assess.network_trials import invented_scores
 from voile.assess.release_trials import release_trial
+from voile.assess.shared_sums import honest_of
 from voile.assess.statistics_trials import invented_share, sum_trial
 from voile.assess.training_canaries import CanaryObjective, attribute_trial, stage_trial
-from voile.assess.user_trials import invented_labels, invented_moments
+from voile.assess.user_trials import invented_labels, invented_moments, moments_sum_trial
 from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart
 from voile.core.schema import Categories, Feature, Numbers, Schema
 from voile.federation.history import event_as_text
 from voile.federation.task import Task
+from voile.pipelines.importance import ReleaseImportance
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.shapley_guided_noise.plan import GuidedTask
+from voile.pipelines.shared_importance import ShareImportance
 from voile.pipelines.statistics import StatisticsTask
 from voile.pipelines.trusted_averaging.tasks import GlobalModel, LocalTraining
 from voile.privacy.accounting.conversion import gaussian_epsilon, zcdp_to_epsilon
@@ -57,7 +61,9 @@ from voile.privacy.events import (
 )
 from voile.privacy.sensitivity import Norm, Sensitivity
 from voile.recommenders import LabelImportance, NoisyProfileOfUser, TopLabelsOfUser
+from voile.recommenders.federated import ReleasePopularity
 from voile.recommenders.kinds import HistoryNetwork
+from voile.recommenders.shared_moments import SharePopularity
 from voile.records.audit_log import ReleaseRecord, decode_record
 from voile.records.ledger.event_text import event_from
 from voile.records.storage import Reader
@@ -401,6 +407,14 @@ def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
         return [attribute_trial(name, task.steps(1), charged, delta=delta)]
     if isinstance(task, StatisticsTask):
         return [sum_trial(task, charged, delta=delta)]
+    if isinstance(task, ReleaseImportance):
+        return [release_trial(stage, task.release, charged)]
+    if isinstance(task, ShareImportance):
+        honest = honest_of(task.facts.protocol, len(task.facts.sizes), task.shares)
+        name = f"{stage}, a sum"
+        return [importance_sum_trial(name, task, charged, honest=honest, delta=delta)]
+    if isinstance(task, ReleasePopularity | SharePopularity):
+        return [_moments_trial(stage, task, charged, delta)]
     inner: object = task.local if isinstance(task, GlobalModel) else task
     if isinstance(inner, NetworkTask):
         return [stage_trial(stage, inner, charged, delta=delta)]
@@ -417,11 +431,28 @@ def _of_task(stage: str, task: Task, delta: float) -> list[AuditTrial]:
     ]
 
 
+def _moments_trial(
+    stage: str, task: ReleasePopularity | SharePopularity, charged: PrivacyEvent, delta: float
+) -> AuditTrial:
+    plan, place = task.plan, [*task.plan.tasks].index(stage)
+    if isinstance(task, ReleasePopularity):
+        return release_trial(stage, invented_moments(plan.budget, delta=delta)[place], charged)
+    honest = honest_of(plan.protocol, len(plan.sizes), plan.budget.shares)
+    name = f"{stage}, a sum"
+    return moments_sum_trial(name, plan.budget, place, charged, honest=honest, delta=delta)
+
+
 def _of_recommender(folder: Path) -> Subject:
     moments = load_recommender(folder).moments
-    spent = invented_moments(moments.budget, delta=moments.guarantee.delta)
-    is_network = isinstance(moments, HistoryNetwork)
-    found = [release_trial(each.name, each) for each in (spent[:1] if is_network else spent)]
+    is_network, budget = isinstance(moments, HistoryNetwork), moments.budget
+    delta = moments.guarantee.delta
+    spent = invented_moments(budget, delta=delta)[: 1 if is_network else None]
+    found = [release_trial(each.name, each) for each in spent]
+    if budget.shares > 1:  # as many honest shops are in every sum as were promised
+        found = [
+            moments_sum_trial(each.name, budget, place, event, honest=budget.shares, delta=delta)
+            for place, (each, event) in enumerate(zip(spent, budget.events, strict=True))
+        ]
     name, left_out = moments.guarantee.protected.dataset, [NETWORK_OF_USERS] * is_network
     return _beside_books(name, found, folder, left_out, without_books=[NO_BOOKS])
 

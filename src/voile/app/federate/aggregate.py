@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,16 +18,18 @@ from voile.app.explain.inputs import ExplanationInputs, find_artefact, load_inpu
 from voile.app.explain.rows import check_columns
 from voile.app.federate.base import FinishContext, PipelineOutput, ServerSide, TableKind
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
+from voile.app.federate.noise import NoiseOptions, said_of_sharing
 from voile.app.trained_folder import MANIFEST as MODEL_MANIFEST
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import RowPart
 from voile.core.schema import Schema
 from voile.datasets.tables import read_protected_table
 from voile.federation import StageResult
+from voile.federation.shared_noise import shares_of
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.importance import STAGE, ImportancePlan
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
-from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.accounting.accountants import tightest_epsilon
 from voile.release.records import Records
 
 _LOUD: Final = 0.25
@@ -45,6 +47,7 @@ class _Options(BaseModel):
     output_name: str | None = None
     background: str | None = None
     method: str | None = None
+    noise: Literal["shared", "local"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +57,16 @@ class ImportanceOptions:
     Args:
         spec: as `voile explain --protect population` takes it.
         stated: for the agreement; files by their digests.
+        noise: see `NoiseOptions`.
     """
 
     spec: ExplanationSpec = field(repr=False)
     stated: Mapping[str, Any]
+    noise: NoiseOptions = field(default_factory=NoiseOptions)
+
+    @property
+    def shared(self) -> bool | None:
+        return self.noise.shared
 
     def inputs(self, schema: Schema) -> ExplanationInputs:
         """The model and the background, read; `InvalidInput` for what does not fit the schema."""
@@ -65,7 +74,10 @@ class ImportanceOptions:
 
 
 class AggregateKind(TableKind):
-    """Each party releases its own importance, with noise; the server averages."""
+    """Each party releases its own importance, with noise; the server averages.
+
+    In a secure sum of at least three parties they share the noise, if not told otherwise.
+    """
 
     takes_tables: ClassVar[bool] = False
     fixed_rounds: ClassVar[int | None] = 1
@@ -77,8 +89,8 @@ class AggregateKind(TableKind):
             first = error.errors()[0]
             raise InvalidInput(
                 f"[options] {'.'.join(map(str, first['loc']))}: {first['msg']}. This pipeline "
-                "needs `model` and takes output_range, output_name, background, method and "
-                "model_origin"
+                "needs `model` and takes output_range, output_name, background, method, "
+                "model_origin and noise"
             ) from None
         named = asked.model_dump(exclude_none=True)
         files: dict[str, Path] = {
@@ -88,13 +100,14 @@ class AggregateKind(TableKind):
         if "model_origin" in named and origin.is_file():
             files["model_origin"] = origin
         public = {"background_origin": "public"} if "background" in named else {}
+        explained = {key: value for key, value in named.items() if key != "noise"}
         spec = ExplanationSpec.read(
-            {**named, **{k: str(path) for k, path in files.items()}, **public}
+            {**explained, **{k: str(path) for k, path in files.items()}, **public}
             | {"protect": RowPart.POPULATION}
         )
         digests = {key: _digest(path) for key, path in files.items()}
         plain = {key: list(v) if isinstance(v, tuple) else v for key, v in named.items()}
-        return ImportanceOptions(spec, {**plain, **digests})
+        return ImportanceOptions(spec, {**plain, **digests}, NoiseOptions(asked.noise))
 
     def schema(self, path: Path) -> Schema:
         return Schema.load(path)
@@ -128,13 +141,15 @@ class AggregateKind(TableKind):
             raise InvalidInput("nothing is trained here; leave `hidden` out")
         public, options = facts
         inputs = options.inputs(public.schema)
+        shares = shares_of(public.protocol, len(public.sizes), options.shared)
         for share in (1.0, 0.999, 0.99):  # numerical composition adds a little for its grid
             asked = options.spec.model_copy(update={"epsilon": share * epsilon})
             release = importance_release(
                 replace(inputs, spec=asked), public.protected, min(public.sizes.values()), delta
             )
-            if PrivacyLoss().compose(release.cost(1)).epsilon(delta) <= epsilon:
-                return ImportancePlan(public, release)
+            plan = ImportancePlan(public, release, shares)
+            if tightest_epsilon(plan.task.cost(1), delta) <= epsilon:
+                return plan
         raise InvalidInput(f"no noise was found for epsilon = {epsilon:g} at delta = {delta:g}")
 
     def preview(
@@ -156,7 +171,8 @@ class AggregateKind(TableKind):
             "the noise hides most of what an importance can say: use a larger epsilon, or more rows"
         )
         odd = (PreviewWarning(loud, blocking=True),) if noise > _LOUD * width else ()
-        return FederationPreview(concerns=odd, lines=(line,), seconds=1.0)
+        sharing = said_of_sharing(len(plan.facts.sizes), plan.shares, plan.facts.protocol)
+        return FederationPreview(concerns=odd, lines=(sharing, line), seconds=1.0)
 
     def finish(
         self,

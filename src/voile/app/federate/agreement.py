@@ -18,6 +18,7 @@ from voile.core.guarantee import Protected, declared_maximum
 from voile.federation import Pipeline, PlainRound, RoundProtocol, SecureSum, Task
 from voile.federation.aggregators import AGGREGATORS, MEAN, SumAggregator
 from voile.federation.secure_aggregation import ThreatModel
+from voile.federation.shared_noise import shares_of
 from voile.federation.stored_text import file_stem
 from voile.federation.task import FollowUp
 from voile.pipelines.network_task import CLIPPED_UNIT
@@ -27,6 +28,8 @@ from voile.records.audit_log.notes import VerifierKey
 
 SERVER: Final = "server"
 _ORIGIN: Final = "voile.invalid"
+_SHARING_NOW: Final = ("aggregate", "recommender")
+"""Pipelines that have learned to share noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +208,14 @@ class FederationAgreement:
         """Nothing where none was declared: the form of older agreements never changes."""
         return {"epsilon": self.levels[party]} if party in self.levels else {}
 
+    @property
+    def _shares_noise(self) -> bool:
+        """Where earlier versions agreed on noise of each party's own by the same words."""
+        if self.pipeline not in _SHARING_NOW:
+            return False
+        shared = getattr(self.options, "shared", None)
+        return shares_of(self.protocol, len(self.sizes), shared) > 1
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all of it. The form never changes: it stands in logs."""
@@ -233,6 +244,8 @@ class FederationAgreement:
             facts["records per person"] = self.records_per_person
         if self.options is not None:
             facts["options"] = dict(self.options.stated)
+        if self._shares_noise:
+            facts["noise"] = "shared"
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any, ClassVar
 
 from voile.app.artefact_manifest import RECOMMENDER
 from voile.app.federate.base import FinishContext, PipelineOutput, ServerSide, TableKind
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
+from voile.app.federate.noise import (
+    NoiseOptions,
+    read_noise,
+    said_of_sharing,
+    seconds_of_noise,
+)
 from voile.app.trained_recommender import save_recommender
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import ProtectedUnit
 from voile.federation import StageResult
+from voile.federation.shared_noise import shares_of
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
 from voile.pipelines.promises import promise
-from voile.privacy.accounting import PrivacyLoss
+from voile.privacy.accounting.accountants import tightest_epsilon
 from voile.privacy.events import Composed
 from voile.recommenders import (
     Catalogue,
@@ -53,6 +61,9 @@ class RecommenderKind(TableKind):
     ) -> tuple[Any, Any, tuple[str, ...]]:
         return None, None, ()
 
+    def options(self, stated: Mapping[str, Any], folder: Path) -> NoiseOptions | None:  # noqa: ARG002
+        return read_noise(stated)
+
     def facts(self, levels: Mapping[str, float], **common: Any) -> dict[str, Any]:
         if levels:
             raise InvalidInput(f"shops have no levels of their own, found {sorted(levels)}")
@@ -69,18 +80,21 @@ class RecommenderKind(TableKind):
         if hidden is not None:
             raise InvalidInput("moments have no hidden layers; leave `hidden` out")
         catalogue, sizes, protected = facts["schema"], facts["sizes"], facts["protected"]
+        shared = facts.get("options", NoiseOptions()).shared
+        shares = shares_of(facts["protocol"], len(sizes), shared)
+        spent = MomentsBudget.exact if shares == 1 else MomentsBudget.concentrated
         for share in (1.0, 0.999, 0.99):  # numerical composition adds a little for its grid
-            budget = MomentsBudget.exact(
+            budget = spent(
                 users=sum(sizes.values()),
                 items=len(catalogue),
                 relation=protected.relation,
                 epsilon=share * epsilon,
                 delta=delta,
             )
-            budget = replace(budget, parties=len(sizes))
+            budget = replace(budget, parties=len(sizes), shares=shares)
             plan = MomentsPlan(catalogue, sizes, protected, budget, delta, facts["protocol"])
             events = Composed(plan.participation_events)
-            if PrivacyLoss().compose(events).epsilon(delta) <= epsilon:
+            if tightest_epsilon(events, delta) <= epsilon:
                 return plan
         raise InvalidInput(f"no noise was found for epsilon = {epsilon:g} at delta = {delta:g}")
 
@@ -92,9 +106,15 @@ class RecommenderKind(TableKind):
         plan = agreement.plan
         assert isinstance(plan, MomentsPlan)
         said = expected_quality(plan.budget)
-        if plan.budget.popularity_only:
-            return FederationPreview(concerns=tuple(map(PreviewWarning, said)), lines=said[:0])
-        return FederationPreview(lines=said, seconds=1.0)
+        shops = len(plan.sizes)
+        sharing = said_of_sharing(shops, plan.shares, plan.protocol)
+        values = sum(prod(shape) for task in plan.tasks.values() for shape in task.shapes.values())
+        concerns = map(PreviewWarning, said if plan.budget.popularity_only else ())
+        return FederationPreview(
+            concerns=tuple(concerns),
+            lines=(sharing, *(() if plan.budget.popularity_only else said)),
+            seconds=seconds_of_noise(shops, values),
+        )
 
     def finish(
         self,
@@ -104,9 +124,7 @@ class RecommenderKind(TableKind):
     ) -> PipelineOutput:
         moments = plan.moments(results)
         alone = {
-            stage: StageSpending(
-                PrivacyLoss().compose(task.cost(1)).epsilon(plan.delta), plan.delta
-            )
+            stage: StageSpending(tightest_epsilon(task.cost(1), plan.delta), plan.delta)
             for stage, task in plan.tasks.items()
         }
         joint = StageSpending(plan.guarantee().epsilon, plan.delta)

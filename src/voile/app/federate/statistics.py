@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -18,12 +17,18 @@ from voile.app.federate.base import (
     TableKind,
 )
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
+from voile.app.federate.noise import (
+    NoiseOptions,
+    read_noise,
+    said_of_sharing,
+    seconds_of_noise,
+)
 from voile.app.federate.quality import quality_figures
 from voile.app.federate.tables import open_tables
 from voile.app.train_quality import released_quality
 from voile.core.errors import InvalidInput
 from voile.core.schema import Schema
-from voile.federation import Pipeline, SecureSum, StageResult
+from voile.federation import Pipeline, StageResult
 from voile.pipelines.calibration import split_open_rows
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
@@ -37,31 +42,11 @@ from voile.privacy.accounting.conversion import zcdp_to_epsilon
 STATISTICS: Final = "statistics"
 
 
-@dataclass(frozen=True)
-class StatisticsOptions:
-    """`[options]` of the pipeline "statistics".
-
-    Args:
-        noise: "shared", where parties add their parts of one noise, for which sums have to be
-            secret; "local", where each adds all of it. As is best, if None.
-    """
-
-    noise: str | None = None
-
-    @property
-    def stated(self) -> dict[str, Any]:
-        return {"noise": self.noise}
-
-    @property
-    def shared(self) -> bool | None:
-        return None if self.noise is None else self.noise == "shared"
-
-
 class StatisticsFacts(NamedTuple):
     """Public facts, and what was chosen."""
 
     facts: FederationFacts
-    options: StatisticsOptions
+    options: NoiseOptions
 
 
 class StatisticsKind(TableKind):
@@ -69,14 +54,8 @@ class StatisticsKind(TableKind):
 
     fixed_rounds: ClassVar[int | None] = 1
 
-    def options(self, stated: Mapping[str, Any], folder: Path) -> StatisticsOptions | None:  # noqa: ARG002
-        if not stated:
-            return None
-        if set(stated) != {"noise"} or stated["noise"] not in ("shared", "local"):
-            raise InvalidInput(
-                f'this pipeline has one option, noise = "shared" or "local"; found {dict(stated)}'
-            )
-        return StatisticsOptions(stated["noise"])
+    def options(self, stated: Mapping[str, Any], folder: Path) -> NoiseOptions | None:  # noqa: ARG002
+        return read_noise(stated)
 
     def open_rows(
         self, schema: Schema, held_out: Sequence[Any], reference: Any
@@ -90,7 +69,7 @@ class StatisticsKind(TableKind):
         return rows, None, odd
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> StatisticsFacts:
-        options = common.pop("options", StatisticsOptions())
+        options = common.pop("options", NoiseOptions())
         return StatisticsFacts(super().facts(levels, **common), options)
 
     def plan(
@@ -139,16 +118,17 @@ class StatisticsKind(TableKind):
 # --- what is said ---------------------------------------------------------------------------------
 
 
-_VALUES_A_SECOND: Final = 20_000.0
-"""Of exact noise."""
-
-
 def preview_of_statistics(plan: StatisticsPlan) -> FederationPreview:
     """From public facts alone: noise, signal, and what such models were like in the study."""
+    values = sum(task.length for task in plan.tasks.values())
     return FederationPreview(
         concerns=_concerns(plan),
-        seconds=_seconds(plan),
-        lines=(_sharing(plan), _noise(plan), *filter(None, expectation(plan.budget))),
+        seconds=seconds_of_noise(len(plan.facts.sizes), values),
+        lines=(
+            said_of_sharing(len(plan.facts.sizes), plan.shares, plan.facts.protocol),
+            _noise(plan),
+            *filter(None, expectation(plan.budget)),
+        ),
     )
 
 
@@ -158,19 +138,6 @@ def _concerns(plan: StatisticsPlan) -> tuple[PreviewWarning, ...]:
     return (PreviewWarning(said, blocking=True),) if said else ()
 
 
-def _sharing(plan: StatisticsPlan) -> str:
-    parties = len(plan.facts.sizes)
-    if plan.shared:
-        return (
-            f"noise is shared: {plan.shares} honest parties of {parties} give all of it, so if all "
-            f"survive, the variance is {parties / plan.shares:.3g} times that of one table"
-        )
-    said = f"each of {parties} parties adds all of the noise: {parties} times its variance"
-    if isinstance(plan.facts.protocol, SecureSum) and plan.shares == 1:
-        said += "; noise is shared where at least two honest parties are in every sum"
-    return said
-
-
 def _noise(plan: StatisticsPlan) -> str:
     growth = math.sqrt(plan.budget.parties)
     last = growth * plan.budget.calibration_noise.sigma
@@ -178,9 +145,3 @@ def _noise(plan: StatisticsPlan) -> str:
     if plan.budget.table_places:
         said = f"{growth * plan.budget.tables_noise.sigma:.3g} on sums of the fine tables, {said}"
     return f"noise of standard deviation {said}"
-
-
-def _seconds(plan: StatisticsPlan) -> float:
-    """Most of it is exact noise; two parties work at a time."""
-    values = sum(task.length for task in plan.tasks.values())
-    return len(plan.facts.sizes) * (values / _VALUES_A_SECOND + 0.2)

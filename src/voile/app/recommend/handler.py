@@ -67,7 +67,7 @@ from voile.recommenders import (
     read_interactions,
 )
 from voile.recommenders.explaining import Groups, label_clusters
-from voile.recommenders.federated import shop_means
+from voile.recommenders.federated import arrays_of_rounds
 from voile.recommenders.kinds import HistoryNetwork, network_guarantee
 from voile.records.audit_log import FederationRoundRecord, ReleaseRecord, decode_record
 from voile.records.checkpoints import Kept
@@ -227,10 +227,10 @@ def check_rounds_here(service: ReleaseService, trained: TrainedRecommender) -> N
     if vault.storage in trained.paid_in:
         return
     moments, promise = trained.moments, trained.guarantee
-    means = shop_means(moments) if isinstance(moments, ItemMoments) else {}
+    sums = arrays_of_rounds(moments) if isinstance(moments, ItemMoments) else {}
     wanted = {
-        (f"{trained.federation}: {stage}", sha256(digest_of_arrays(mean).encode()).digest())
-        for stage, mean in means.items()
+        (f"{trained.federation}: {stage}", sha256(digest_of_arrays(arrays).encode()).digest())
+        for stage, arrays in sums.items()
     }
     records = vault.storage.read_snapshot(lambda t: _rounds(vault, t))
     found = {

@@ -398,6 +398,11 @@ class Schema:
         with np.errstate(all="ignore"):
             return self._limits.settle(given)
 
+    def clamp_records(self, numbers: NDArray[np.float64]) -> tuple[Rows, Mask]:
+        """`clamp` and `null_records` of what `numbers` gives, at once."""
+        with np.errstate(all="ignore"):
+            return self._limits.settle_records(numbers)
+
     @cached_property
     def _limits(self) -> _Limits:
         return _Limits.from_features(self.features)
@@ -498,9 +503,14 @@ class _Limits:
         return cls(lower, upper, whole, listed, default)
 
     def settle(self, given: NDArray[np.float64]) -> Rows:
+        return self.settle_records(given)[0]
+
+    def settle_records(self, given: NDArray[np.float64]) -> tuple[Rows, Mask]:
+        """Also which of them say nothing at all."""
         inside = self._inside(given)
-        found: Rows = np.where(self._lost(given, inside), self.default, inside)
-        return found + 0.0  # one zero, see `Reading`
+        lost = self._lost(given, inside)
+        found: Rows = np.where(lost, self.default, inside)
+        return found + 0.0, np.logical_and.reduce(lost, axis=1)  # one zero, see `Reading`
 
     def lost(self, given: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which values say nothing, so that the default stands for them."""

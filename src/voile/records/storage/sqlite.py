@@ -109,6 +109,9 @@ APPLICATION: Final = 0x766F696C  # "voil": how SQLite files say whose they are
 PATIENCE: Final = 10.0
 """Seconds to wait for another writer before giving up."""
 
+_PREPARED: Final = 512
+"""Statements that a connection keeps prepared: for each table, one for each count of rows."""
+
 # A column declared REAL forgets the sign of -0.0; one without a type keeps numbers as they are.
 _DIALECT = Dialect("?", {int: "INTEGER", str: "TEXT", bytes: "BLOB", float: ""})
 _FAULTS: dict[int, type[StorageFault]] = {
@@ -135,6 +138,7 @@ class _Connected(SqlRecords):
                 timeout=patience,
                 isolation_level=None,
                 check_same_thread=False,
+                cached_statements=_PREPARED,
             )
         except sqlite3.Error as error:
             raise self._fault(error) from error
