@@ -73,6 +73,12 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "ShowNodeStatus": "tests/unit/app/federate/test_join.py",
     "MakeNodeKeys": "tests/unit/app/federate/test_join.py",
     "ServeWitness": "tests/unit/cli/test_audit.py",
+    "Serve": "tests/unit/server/test_running.py",
+    "AddKey": "tests/unit/app/test_keys.py",
+    "ListKeys": "tests/unit/app/test_keys.py",
+    "RevokeKey": "tests/unit/app/test_keys.py",
+    "Backup": "tests/unit/app/test_backups.py",
+    "Restore": "tests/unit/app/test_backups.py",
     "StartTestbed": "tests/unit/app/testbed/test_handler.py",
     "StopTestbed": "tests/unit/app/testbed/test_handler.py",
 }

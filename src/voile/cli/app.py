@@ -83,8 +83,12 @@ _COMMANDS: Final = {
     "audit": "Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
     "budget": "Open, show and renew privacy budgets, and verify them against the audit log.",
     "serve": "Answer over HTTP with the releases of a workspace, until it is told to stop.",
-    "backup": "Copy ledger, log and keys of a workspace into a new folder.",
-    "restore": "Bring a backup back, and compare it with the newest checkpoint that is known.",
+    "backup": (
+        "Copy ledger, log and keys of a workspace into a new folder, while others go on using them."
+    ),
+    "restore": (
+        "Bring a backup back into a folder, and compare it with the newest checkpoint that is known."
+    ),
     "keys": "Issue, list and revoke keys of the HTTP service.",
     "recommend": "Train a recommender once; what users see about themselves is then free.",
     "testbed": "A SuperLink and nodes on this machine, for trying out and for tests only.",
@@ -94,7 +98,9 @@ _PLACES: Final = {
     "federate keygen": "federate",
     "node": "federate",
     "report": "federate",
-    "restore": "backup",
+    "restore": (
+        "Bring a backup back into a folder, and compare it with the newest checkpoint that is known."
+    ),
 }
 """Those that do not stand in a file of their own name."""
 

@@ -404,7 +404,8 @@ def _contribution(words: _Words, amounts: _Amounts, entry: int, output: int) -> 
     high = None if reach is None else max(centre + reach, least)
     text = amounts.text(amount, reach)
     if entry == len(amounts.places):
-        return FeatureContribution(f"{amounts.rest} others", amount, text, low, high)
+        rest = f"{amounts.rest} other{'s' if amounts.rest > 1 else ''}"
+        return FeatureContribution(rest, amount, text, low, high)
     place = amounts.places[entry]
     value, missing = words.value(place), words.is_missing(place)
     return FeatureContribution(words.feature_names[place], amount, text, low, high, value, missing)

@@ -38,7 +38,9 @@ Tell: TypeAlias = Callable[[str], None]
 _AGREEMENT: Final = "federation.toml"
 _TRIAL: Final = "trial"
 _JUDGED: Final = ("figure", "low", "high", "baseline")
-_PAGE: Final = b'<!doctype html>\n<html lang="en" class="voile">'
+_PAGE: Final = b'class="voile"'
+"""At the top of each page that voile writes."""
+_TOP: Final = 100
 
 
 def federate(
@@ -286,7 +288,7 @@ class FinishedFederation:
             overwrite: a page of voile is replaced anyway; another file only if this is set.
         """
         place = Path(path)
-        known = place.is_file() and place.read_bytes()[: len(_PAGE)] == _PAGE
+        known = place.is_file() and _PAGE in place.read_bytes()[:_TOP]
         stated = {"artefact": self.artefact, "output": place, "overwrite": overwrite or known}
         written: Path = handle(WriteReport.read(stated)).path
         return written

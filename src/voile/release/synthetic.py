@@ -263,7 +263,7 @@ def break_even(
     each = 1 / (2 * noise.event().noise_multiplier ** 2)
     count = math.ceil(once / each)
     return (
-        f"a synthetic background of noisy histograms with at most as much error on average, for "
-        f"features taken as independent, costs at most as much as {count:,} explanations and is "
-        "free ever after (voile.app.explain.paid_synthetic_background)"
+        f"for more than about {count:,} explanations, a synthetic background is cheaper: paid for "
+        "once, no less precise on average if features are independent, then free "
+        "(voile.app.explain.paid_synthetic_background)"
     )

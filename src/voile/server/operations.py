@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from html import escape
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -12,6 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from voile.core.errors import VoileError
 from voile.server.answering import FOR_OPERATORS, OneService, Service, service_of
 from voile.server.metrics import CONTENT_TYPE
+from voile.views.pages import interface_html
 
 router = APIRouter(tags=["operations"])
 
@@ -50,7 +50,7 @@ async def show_description(request: Request) -> dict[str, Any]:
 @router.get("/docs", dependencies=[FOR_OPERATORS])
 async def show_page(request: Request) -> HTMLResponse:
     """This interface as a page without scripts."""
-    return HTMLResponse(_page(request.app.openapi()))
+    return HTMLResponse(interface_html(request.app.openapi()))
 
 
 def _reads(service: Service) -> bool:
@@ -60,14 +60,3 @@ def _reads(service: Service) -> bool:
     except VoileError:
         return False
     return True
-
-
-def _page(described: dict[str, Any]) -> str:
-    lines = [
-        f"<tr><td>{escape(method.upper())}<td><code>{escape(path)}</code>"
-        f"<td>{escape(said.get('description', ''))}"
-        for path, methods in described["paths"].items()
-        for method, said in methods.items()
-    ]
-    title = escape(described["info"]["title"])
-    return f"<!doctype html><title>{title}</title><h1>{title}</h1><table>{''.join(lines)}</table>"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from voile.core.description import Describable
 from voile.core.explanation import Explanation
@@ -161,3 +162,13 @@ def _polyline(report: BudgetReport) -> str:
 
 def _y(share: float) -> float:
     return _HEIGHT - _MARGIN - (_HEIGHT - 2 * _MARGIN) * share
+
+
+def interface_html(described: Mapping[str, Any]) -> str:
+    """The operations of a service, from its description (OpenAPI), as a page without scripts."""
+    operations = [
+        (method.upper(), path, said.get("description", ""))
+        for path, methods in described["paths"].items()
+        for method, said in methods.items()
+    ]
+    return render("interface.html", title=described["info"]["title"], operations=operations)

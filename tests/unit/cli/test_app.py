@@ -172,7 +172,7 @@ def test_check_as_json(schema: Path, bad: Path) -> None:
 def test_show(schema: Path) -> None:
     run = voile("schema", "show", schema)
     assert run.returncode == 0
-    assert "18.0 to 100.0" in run.stdout
+    assert "18 to 100" in run.stdout
     shown = json.loads(voile("schema", "show", schema, "--json").stdout)
     assert shown["features"]["age"]["default"] == 59
     assert len(shown["digest"]) == 64

@@ -40,10 +40,12 @@ def needed_budget(budget: Budget | None, protect: RowPart) -> Budget:
     )
 
 
-def given_schema(given: Schema | str | PathLike[str] | None) -> Schema:
-    """The schema; refused without one."""
+def given_schema(given: Any) -> Schema:
+    """The schema, its declaration, or a file; refused without one."""
     if isinstance(given, Schema):
         return given
+    if isinstance(given, Mapping):
+        return Schema(given)
     if given is None:
         raise InvalidInput(
             "schema: say which values are possible; they are never read from protected rows: "

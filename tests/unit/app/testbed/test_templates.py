@@ -18,7 +18,7 @@ FILES = deployment_files()
 
 
 def test_the_documentation_shows_what_is_generated() -> None:
-    assert {path.name: path.read_text() for path in DOCS.iterdir()} == FILES
+    assert {name: (DOCS / name).read_text() for name in FILES} == FILES
 
 
 def test_the_compose_file_is_one() -> None:

@@ -175,7 +175,7 @@ def test_a_crash_while_it_is_computed_charges_nothing(monkeypatch: pytest.Monkey
         ({"budget": None}, r"budget: say which budget; it pays: budget=voile.Budget"),
         ({"budget": "clinic 2026"}, "budget: expected a voile.Budget, found a str"),
         ({"schema": None}, r"schema: say which values .* schema=voile.Schema"),
-        ({"schema": {"age": (0, 1)}}, "schema: expected a voile.Schema, found a dict"),
+        ({"schema": {"age": (0, 1)}}, "the schema lacks the columns 'sex', 'income'"),
         (
             {"schema": voile.Schema({"age": (0, 1)}), "model": PIPELINE},
             "the schema lacks the columns 'sex', 'income'",
