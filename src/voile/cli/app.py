@@ -86,9 +86,7 @@ _COMMANDS: Final = {
     "backup": (
         "Copy ledger, log and keys of a workspace into a new folder, while others go on using them."
     ),
-    "restore": (
-        "Bring a backup back into a folder, and compare it with the newest checkpoint that is known."
-    ),
+    "restore": "Bring a backup back into a folder; compared with the newest known checkpoint.",
     "keys": "Issue, list and revoke keys of the HTTP service.",
     "recommend": "Train a recommender once; what users see about themselves is then free.",
     "testbed": "A SuperLink and nodes on this machine, for trying out and for tests only.",
@@ -98,9 +96,7 @@ _PLACES: Final = {
     "federate keygen": "federate",
     "node": "federate",
     "report": "federate",
-    "restore": (
-        "Bring a backup back into a folder, and compare it with the newest checkpoint that is known."
-    ),
+    "restore": "backup",
 }
 """Those that do not stand in a file of their own name."""
 

@@ -175,7 +175,7 @@ def test_a_crash_while_it_is_computed_charges_nothing(monkeypatch: pytest.Monkey
         ({"budget": None}, r"budget: say which budget; it pays: budget=voile.Budget"),
         ({"budget": "clinic 2026"}, "budget: expected a voile.Budget, found a str"),
         ({"schema": None}, r"schema: say which values .* schema=voile.Schema"),
-        ({"schema": {"age": (0, 1)}}, "the schema lacks the columns 'sex', 'income'"),
+        ({"schema": {"age": (0, 1)}}, "outside the schema 'table': row 1, column 'age'"),
         (
             {"schema": voile.Schema({"age": (0, 1)}), "model": PIPELINE},
             "the schema lacks the columns 'sex', 'income'",
@@ -372,11 +372,11 @@ def test_each_explained_record_pays_for_itself() -> None:
 
 
 def test_a_named_model_brings_what_it_needs(tmp_path: Path) -> None:
-    (tmp_path / "scoring.py").write_text(
+    (tmp_path / "scoring_by_age.py").write_text(
         "import numpy as np\n\ndef risk(rows):\n    return rows[:, 0] / 100\n"
     )
     found = ProtectedExplainer(
-        "scoring:risk",
+        "scoring_by_age:risk",
         PRIVATE,
         protect="background",
         schema=SCHEMA,
