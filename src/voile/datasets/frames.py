@@ -80,6 +80,8 @@ def is_one_row(given: Any) -> bool:
         return bool(given) and all(map(_is_scalar, given.values()))
     if _is_table(given) or _is_records(given):
         return False
+    if isinstance(given, list | tuple):  # by its first entry: what is in cells is not looked at
+        return not given or _is_scalar(given[0])
     return _is_pandas_row(given) or np.ndim(given) == 1
 
 
@@ -168,9 +170,8 @@ def _is_records(given: Any) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
-    if isinstance(value, str | bytes):
-        return True
-    return np.ndim(value) == 0 and not hasattr(value, "__iter__") if _has_axes(value) else True
+    """By its type alone: what a list holds is not looked at."""
+    return isinstance(value, str | bytes) or not hasattr(value, "__iter__")
 
 
 def _has_axes(value: Any) -> bool:
@@ -325,8 +326,11 @@ def _tidy(column: Any) -> NDArray[Any]:
 
 def _plain(cell: Any) -> Any:
     """Python's own value for one of NumPy's, None for a missing one, UTC for a time with a zone."""
-    if is_missing(cell):
-        return None
+    try:
+        if is_missing(cell):
+            return None
+    except Exception:  # a number of somebody's own class, which raises when it is compared
+        return cell
     if isinstance(cell, date | timedelta):
         return _plain_time(cell)
     times = np.datetime64 | np.timedelta64

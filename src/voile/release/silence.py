@@ -56,7 +56,7 @@ def call_suppressed(ask: Callable[[], T]) -> T | None:
     """
     try:
         return ask()
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
     except BaseException:  # whatever a protected row provokes must not be seen
         return None

@@ -7,6 +7,7 @@ raise.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from voile.core.errors import InvalidInput
 from voile.core.schema import Categories, Label, Numbers, Schema
+from voile.release.silence import call_suppressed
 
 NAME: Final = "label"
 """What is predicted, where nobody gives it a name."""
@@ -160,8 +162,14 @@ def class_labels(labels: Column, classes: Column) -> Column:
     """Labels as the schema lists their classes; None for what is no class."""
     names = dict(zip(map(_key, classes.tolist()), _names(classes), strict=True))
     found = np.empty(len(labels), dtype=object)
-    found[:] = [names.get(_key(each)) for each in labels.tolist()]
+    # A label of somebody's own class may raise when it is looked at: it is no class then.
+    ways = (partial(_class_of, each, names) for each in labels.tolist())
+    found[:] = [call_suppressed(way) for way in ways]
     return found
+
+
+def _class_of(label: Any, names: Mapping[Hashable, str | int]) -> str | int | None:
+    return names.get(_key(label))
 
 
 def _key(cell: Any) -> Hashable:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from voile.core.errors import InvalidInput
 from voile.core.optional import optional
 from voile.core.schema import Categories, Schema
+from voile.core.schema.cells import raw_column
 from voile.datasets.frames import check_names, columns_of, is_frame, is_one_row
 
 optional("sklearn.base", extra="explain")
@@ -97,11 +98,23 @@ def _is_plain_array(given: Any) -> bool:
 def _plain(given: Any) -> NDArray[Any]:
     """Of a table that numbers its columns, and of lists of lists, the array."""
     found = given.to_numpy() if hasattr(given, "to_numpy") else given
-    # Lists of numbers and texts must not become an array of texts.
-    array = np.asarray(found, dtype=object if isinstance(found, list | tuple) else None)
+    array = _of_rows(found) if isinstance(found, list | tuple) else np.asarray(found)
     if array.dtype.kind == "c":
         raise InvalidInput("Complex data not supported: expected numbers or texts")
     return array
+
+
+def _of_rows(rows: Sequence[Any]) -> NDArray[Any]:
+    """Cell by cell: lists of numbers and texts must not become an array of texts, and what is in a
+    cell must not decide anything. A row of another length than the first says nothing."""
+    if not rows or not isinstance(rows[0], list | tuple):
+        return np.asarray(rows, dtype=object)
+    found = np.full((len(rows), len(rows[0])), None, dtype=object)
+    for place, row in enumerate(rows):
+        cells = list(row) if isinstance(row, list | tuple) else []
+        for column, cell in enumerate(cells if len(cells) == len(rows[0]) else []):
+            found[place, column] = cell
+    return found
 
 
 def _is_numbered(given: Any) -> bool:
@@ -154,7 +167,7 @@ def label_column(given: Any, rows: int, estimator: str) -> NDArray[Any]:
             f"{estimator} requires y to be passed, but the target y is None: fit(X, y)"
         )
     found = given.to_numpy() if hasattr(given, "to_numpy") else given
-    array = np.asarray(found, dtype=object if isinstance(found, list | tuple) else None)
+    array = raw_column(found, "y") if isinstance(found, list | tuple) else np.asarray(found)
     if array.ndim == 2 and array.shape[1] == 1:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected: it is read as one",
