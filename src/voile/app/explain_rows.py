@@ -269,7 +269,9 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         release = job.release(service, rows.count)
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
-            use = None if payer is None else budget_use(vault, payer, found.event)
+            alone = job.spec.protect.is_explained and rows.identifiers is None
+            unnamed = rows.count if alone else 0
+            use = None if payer is None else budget_use(vault, payer, found.event, unnamed=unnamed)
             return PreviewResult(found, rows.count, outputs=inputs.model.outputs, use=use)
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):

@@ -38,7 +38,7 @@ from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.row_note import notes_among
 from voile.privacy.accounting.measures import consumed
-from voile.privacy.events import PrivacyEvent
+from voile.privacy.events import PrivacyEvent, Repeated
 from voile.records.audit_log import explanation_bytes
 from voile.records.ledger import Alert, ChargedAnswer, would_cost
 from voile.records.storage import Reader, Transaction
@@ -363,6 +363,9 @@ def affordable(
     if all(stored is not None for stored in looked[1]):
         return (ANSWERED_BEFORE,)
     below = any(each.question.account != payer for each in looked[0].requests)
+    new = sum(stored is None for stored in looked[1])
+    if new > 1 and not below:
+        event = Repeated(event, new)  # rows without a name are charged to one account, each
     return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
 
 
@@ -383,15 +386,23 @@ class BudgetUse:
     refused_because: str = ""
 
 
-def budget_use(vault: Vault, payer: str, event: PrivacyEvent | None) -> BudgetUse | None:
-    """What this would use, from public facts; None if it costs nothing."""
+def budget_use(
+    vault: Vault, payer: str, event: PrivacyEvent | None, *, unnamed: int = 0
+) -> BudgetUse | None:
+    """What this would use, from public facts; None if it costs nothing.
+
+    Args:
+        unnamed: how many rows without a name are charged one by one, all to the payer itself.
+    """
     if event is None:
         return None
+    if unnamed > 1:
+        event = Repeated(event, unnamed)
     account = vault.account(payer)
     if account.measure is None:
         return None
     share = consumed(account.measure.cost(event), account.budgets)
-    if account.is_parallel:  # each record pays from an account of its own
+    if account.is_parallel and not unnamed:  # each record pays from an account of its own
         return BudgetUse(payer, share, 0.0)
     found = vault.storage.read_snapshot(lambda t: would_cost(vault.ledger, t, payer, event))
     return BudgetUse(payer, share, found.consumed[0][1], found.refused_because)

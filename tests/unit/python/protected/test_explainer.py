@@ -416,3 +416,13 @@ def test_the_price_list_of_the_page() -> None:
     with pytest.raises(UnstatedPrice) as raised:
         explainer(people(1_000))(NEW)
     assert str(raised.value) in page
+
+
+def test_the_price_of_rows_without_a_name_is_that_of_all_of_them() -> None:
+    """Each is charged, and all to one account: nobody says that they are of different people."""
+    budget = Budget("clinic 2026", unit="explained row", **TERMS)
+    found = explainer(protect="explained", background_origin="public", budget=budget)
+    asked = people(6)
+    price = found.preview(asked, epsilon=0.5)
+    found(asked, epsilon=0.5)
+    assert budget.spent == pytest.approx(price.share, rel=1e-6)
