@@ -160,7 +160,8 @@ def _names(classes: Column) -> tuple[str, ...] | tuple[int, ...]:
 
 def class_labels(labels: Column, classes: Column) -> Column:
     """Labels as the schema lists their classes; None for what is no class."""
-    names = dict(zip(map(_key, classes.tolist()), _names(classes), strict=True))
+    keys = map(_key, classes.tolist())
+    names: dict[Hashable, str | int] = dict(zip(keys, _names(classes), strict=True))
     found = np.empty(len(labels), dtype=object)
     # A label of somebody's own class may raise when it is looked at: it is no class then.
     ways = (partial(_class_of, each, names) for each in labels.tolist())

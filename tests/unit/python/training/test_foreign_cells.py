@@ -22,7 +22,7 @@ class Hostile(float):
     def __ne__(self, other: object) -> bool:
         raise ValueError("seen")
 
-    __eq__ = __ne__  # type: ignore[assignment]
+    __eq__ = __ne__
     __hash__ = None  # type: ignore[assignment]
 
     def __abs__(self) -> float:
