@@ -146,7 +146,7 @@ def _opened(place: Place, origin: str, say: _Say) -> OpenRecords:
     with one_start_at_a_time(place.policy.parent):
         is_new = not place.policy.exists()
         if is_new:
-            _start(place, origin)
+            start_log(place, origin)
         return _open(place, say, is_new=is_new)
 
 
@@ -177,7 +177,7 @@ def _without_database(place: Place, path: Path) -> str:
     )
 
 
-def _start(place: Place, origin: str) -> None:
+def start_log(place: Place, origin: str) -> None:
     """Go on with a start that was broken off, under the name that it has."""
     if place.signing_key.exists():
         origin = SigningKey.load(place.signing_key).name

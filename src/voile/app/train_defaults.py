@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from voile.app.calls import Context, handle
-from voile.app.commands.audit import StartLog
 from voile.app.commands.budget import OpenBudget
 from voile.app.commands.train import Train
 from voile.app.explain import ReleaseService
-from voile.app.open_records import IN_MEMORY, made_up_origin, open_passing_records
+from voile.app.open_records import IN_MEMORY, made_up_origin, open_passing_records, start_log
 from voile.app.starting import SCHEMA_FILE, header, one_start_at_a_time, schema_text
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
@@ -89,7 +88,8 @@ def paying_records(
     command: Train, context: Context, place: Place, rows: int
 ) -> Iterator[tuple[ReleaseService, Train]]:
     """The records, and the command with the account and the delta that it takes from them."""
-    is_first = command.account is None and context.service is None and not _is_there(place)
+    is_made = _is_there(place) and not _mark(place).exists()
+    is_first = command.account is None and context.service is None and not is_made
     if is_first and command.preview:
         with _passing(command, rows) as service:
             yield service, _completed(command, service.vault)
@@ -105,6 +105,11 @@ def _is_there(place: Place) -> bool:
     return path is None or path.exists()
 
 
+def _mark(place: Place) -> Path:
+    """There while the first use goes on: a run that was broken off is gone on with by the next."""
+    return place.policy.with_name("log.first-use")
+
+
 def _terms(command: Train, rows: int) -> dict[str, Any]:
     """Of an account of this very size."""
     named = isinstance(command.rows, str | PathLike) and str(command.rows) != STDIN
@@ -116,12 +121,10 @@ def _terms(command: Train, rows: int) -> dict[str, Any]:
 
 def _open_first(command: Train, context: Context, place: Place, rows: int) -> None:
     terms = _terms(command, rows)
-    files: dict[str, Any] = {"database": place.database}
-    files |= {"signing_key": place.signing_key, "policy": place.policy}
     with one_start_at_a_time(place.policy.parent):
-        if not _is_there(place):
-            handle(StartLog(**files, origin=made_up_origin(terms["account"])))
-            handle(OpenBudget.read({**files, **terms}), context)
+        if _is_there(place) and not _mark(place).exists():
+            return  # another process has made all of it meanwhile
+        _make_what_is_missing(place, terms, context)
     context.say(
         f"no budget was there: account {terms['account']!r} was opened in {place.database} for "
         f"epsilon = {terms['epsilon']:g}, delta = {terms['delta']:g}, and this model uses all of "
@@ -129,6 +132,21 @@ def _open_first(command: Train, context: Context, place: Place, rows: int) -> No
         f"up), {place.policy.name} (public). For more room open it yourself, before you train: "
         "voile budget open"
     )
+
+
+def _make_what_is_missing(place: Place, terms: dict[str, Any], context: Context) -> None:
+    mark, origin = _mark(place), made_up_origin(terms["account"])
+    if not mark.exists() and place.policy.exists():  # of another database: refused
+        start_log(place, origin)
+    replace_file(mark, b"")
+    if not place.policy.exists():
+        start_log(place, origin)
+    with context.records(place) as service:
+        accounts = service.vault.storage.read_snapshot(service.vault.ledger.nodes)
+    if not accounts:
+        files = {"database": place.database, "policy": place.policy}
+        handle(OpenBudget.read({**files, "signing_key": place.signing_key, **terms}), context)
+    mark.unlink()
 
 
 @contextmanager

@@ -161,3 +161,35 @@ def test_the_former_word_for_the_label_works() -> None:
     with pytest.warns(RenamedWarning):
         command = Train.read({"rows": "data.csv", "epsilon": 1.0, "target": "ill"})
     assert command.label == "ill"
+
+
+# --- a first use that is broken off ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "voile.app.log_start.open_storage",
+        "voile.records.audit_log.keys.SigningKey.save",
+        "voile.app.log_start.create_file",
+        "voile.app.train_defaults.start_log",
+        "voile.app.train_defaults.handle",
+    ],
+)
+def test_the_same_line_goes_on_with_it(
+    step: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            train()
+    result, said = train()
+    assert result.new == ("data#1", "data#2", "data#3")
+    assert any("account 'data' was opened" in line for line in said)
+    assert len(accounts()) == 1
+    assert handle(VerifyBudgets(database="log.db")).verified
+    assert not (home / "log.first-use").exists()
+    assert train()[0].new == ()
