@@ -9,7 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
-from voile.app.trained_folder import FILES, FOLDER, MANIFEST, TrainedFolder, paid_for
+from voile.app.trained_folder import (
+    FILES,
+    FOLDER,
+    MANIFEST,
+    TrainedFolder,
+    check_guarantee,
+    paid_for,
+)
 from voile.app.trained_model import load_trained_model
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput
@@ -32,6 +39,7 @@ class ModelCopy:
     def from_folder(cls, folder: Path) -> Self:
         """Of a finished one; `VerificationFailed` if a file is not what the manifest says."""
         trained = load_trained_model(folder)
+        check_guarantee(trained)
         names = (*FILES[trained.kind], MANIFEST)
         return cls({name: read_file(folder / name) for name in names})
 

@@ -34,7 +34,7 @@ import numpy as np
 from voile.app.artefact_manifest import OwnFolder, write_json
 from voile.app.assessment_file import ASSESSMENT
 from voile.app.model_files import BLACK_BOX, REFERENCE, SCHEMA
-from voile.core.errors import InvalidInput, Refused
+from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.guarantee import Guarantee, Protected
 from voile.core.input_file import read_json
 from voile.core.schema import Rows, Schema
@@ -144,6 +144,11 @@ class TrainedFolder(ABC):
     def used_features(self) -> tuple[str, ...]:
         """Those that have an influence."""
 
+    @property
+    @abstractmethod
+    def expected_guarantee(self) -> Guarantee:
+        """What follows from its budget, for the data set and the delta that it states."""
+
     @abstractmethod
     def follows_from(self, paid: PaidAnswers) -> bool:
         """Whether it is what follows from what a ledger keeps under its charges."""
@@ -216,6 +221,24 @@ def paid_for(folder: Path) -> tuple[str, tuple[str, ...]] | None:
     if "charges" not in found or "dataset" not in found:
         return None
     return str(found["dataset"]), tuple(map(str, found["charges"]))
+
+
+def check_guarantee(trained: TrainedFolder) -> None:
+    """Refuse a folder that contradicts itself: nobody compares it with a ledger.
+
+    A forger who changes all of it is not found out; `check_paid` does that, where the ledger is.
+    """
+    stated = read_json(trained.folder / GUARANTEES).get("guarantees")
+    is_one = stated == [each.to_dict() for each in trained.guarantees]
+    # What an earlier version promised may be worded in another way.
+    is_current = trained.rule == trained.current_rule
+    if is_one and (not is_current or trained.expected_guarantee == trained.guarantee):
+        return
+    raise VerificationFailed(
+        f"{trained.folder / GUARANTEES}: states another guarantee than what the model was paid "
+        "for. Somebody has changed it: ask for the folder again, or train again (what was paid "
+        "for is free)"
+    )
 
 
 # --- compared with the ledger that paid -----------------------------------------------------------

@@ -31,7 +31,7 @@ from voile.app.trained_folder import (
 )
 from voile.core.atomic_file import replace_file
 from voile.core.choices import chosen
-from voile.core.guarantee import Relation
+from voile.core.guarantee import Guarantee, Relation
 from voile.core.input_file import damaged, read_json
 from voile.core.schema import Schema
 from voile.models import Outputs, WrappedModel
@@ -94,6 +94,11 @@ class TrainedModel(TrainedFolder):
 
     def predict(self, rows: Any) -> Outputs:
         return self.additive.predict(rows)
+
+    @property
+    def expected_guarantee(self) -> Guarantee:
+        stated = self.guarantee
+        return joint_guarantee(self.budget, protected=stated.protected, delta=stated.delta)
 
     def follows_from(self, paid: PaidAnswers) -> bool:
         """Its promise, its scores and the charged figures, up to rounding."""

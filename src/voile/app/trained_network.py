@@ -103,6 +103,10 @@ class TrainedNetwork(TrainedFolder):
         schema = self.schema
         return self.model.predict(schema.rows(rows) if is_table(rows) else schema.clamp(rows))
 
+    @property
+    def expected_guarantee(self) -> Guarantee:
+        return joint_guarantee(self.plan, delta=self.guarantee.delta)
+
     def follows_from(self, paid: PaidAnswers) -> bool:
         """Its promise, its parameters bit for bit, its calibration and the charged figures.
 

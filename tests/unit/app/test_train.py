@@ -34,6 +34,7 @@ from voile.app.expected_statistics import TOO_LITTLE, expectation
 from voile.app.explain import ReleaseService
 from voile.app.explain.released import NOT_ESTIMATED
 from voile.app.explain_rows import PreviewResult
+from voile.app.model_copy import ModelCopy
 from voile.app.train import TrainedModelResult
 from voile.app.train_statistics import StatisticsTraining
 from voile.app.trained_folder import FOLDER
@@ -911,3 +912,23 @@ def test_a_page_for_a_person_has_intervals(trained: TrainedModel, tmp_path: Path
     assert "log-odds of yes" in text
     assert "± is a 95 % interval" in text
     assert "5 of 5" not in text
+
+
+@pytest.mark.parametrize("also_in_the_model", [False, True])
+def test_a_folder_that_promises_more_than_was_paid_for_is_refused(
+    also_in_the_model: bool, trained: TrainedModel, tmp_path: Path
+) -> None:
+    """Loading believes nothing that the folder itself contradicts."""
+    for path in trained.folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    better = replace(trained.guarantee, epsilon=0.001)
+    (tmp_path / "guarantees.json").write_text(json.dumps({"guarantees": [better.to_dict()]}))
+    if also_in_the_model:
+        replace(trained.additive, guarantees=(better,)).save(tmp_path / "model.safetensors")
+    head = json.loads((tmp_path / "model.json").read_text())
+    for name in ("guarantees.json", "model.safetensors"):
+        head["files"][name] = file_digest(tmp_path / name)
+    (tmp_path / "model.json").write_text(json.dumps(head))
+    with pytest.raises(VerificationFailed, match="states another guarantee"):
+        ModelCopy.from_folder(tmp_path)
+    assert ModelCopy.from_folder(trained.folder).trained.guarantee == trained.guarantee
