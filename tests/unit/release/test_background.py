@@ -208,7 +208,7 @@ def test_the_preview_compares_with_a_synthetic_background() -> None:
     def count(**settings: Any) -> int:
         remark, slow = people(**settings).preview().remarks
         assert slow == ONE_ROW_PER_CALL
-        return int(remark.split("at most as much as ")[1].split(" ")[0].replace(",", ""))
+        return int(remark.split("more than about ")[1].split(" ")[0].replace(",", ""))
 
     assert "synthetic_background" in people().preview().remarks[0]
     assert count() > 1
