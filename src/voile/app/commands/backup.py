@@ -24,7 +24,7 @@ class Backup(Command):
 
 
 class Restore(Command):
-    """Bring a backup back into a folder, and compare it with the newest checkpoint that is known.
+    """Bring a backup back into a folder; compared with the newest known checkpoint.
 
     Charges after the backup are missing from it. So name the newest checkpoint that was published
     or pinned elsewhere: a database that lacks records is brought back, and is refused by every
