@@ -22,6 +22,7 @@ from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
 from voile.app.explain.inputs import ExplanationInputs, ModelFolder, find_artefact, load_inputs
 from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
+from voile.app.explain.per_record import named_records
 from voile.app.explain.released import AssessedClaims, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
@@ -244,6 +245,17 @@ class ExplanationJob:
         return self._assessed[key]
 
 
+def _use(
+    vault: Vault, payer: str, found: Preview, rows: RowsToExplain, protect: RowPart
+) -> BudgetUse | None:
+    if not protect.is_explained:
+        return budget_use(vault, payer, found.event)
+    account = vault.account(payer)
+    names = named_records(rows.identifiers, rows.count, account.protected.dataset)
+    unnamed = names.count(None) if account.is_parallel else len(names)
+    return budget_use(vault, payer, found.event, unnamed=unnamed, named=unnamed < len(names))
+
+
 def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult:
     """Check, compute, charge and record; then write."""
     job = ExplanationJob.from_command(command, context)
@@ -269,9 +281,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         release = job.release(service, rows.count)
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
-            alone = job.spec.protect.is_explained and rows.identifiers is None
-            unnamed = rows.count if alone else 0
-            use = None if payer is None else budget_use(vault, payer, found.event, unnamed=unnamed)
+            use = None if payer is None else _use(vault, payer, found, rows, job.spec.protect)
             return PreviewResult(found, rows.count, outputs=inputs.model.outputs, use=use)
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):

@@ -363,9 +363,9 @@ def affordable(
     if all(stored is not None for stored in looked[1]):
         return (ANSWERED_BEFORE,)
     below = any(each.question.account != payer for each in looked[0].requests)
-    new = sum(stored is None for stored in looked[1])
-    if new > 1 and not below:
-        event = Repeated(event, new)  # rows without a name are charged to one account, each
+    pairs = zip(looked[0].requests, looked[1], strict=True)
+    unnamed = sum(stored is None and each.question.account == payer for each, stored in pairs)
+    event = met_by_one_record(event, unnamed, named=below)
     return (vault.storage.read_snapshot(lambda t: _share(vault, t, payer, event, below)),)
 
 
@@ -386,18 +386,26 @@ class BudgetUse:
     refused_because: str = ""
 
 
+def met_by_one_record(event: PrivacyEvent, unnamed: int, *, named: bool) -> PrivacyEvent:
+    """What one record can meet in a call: each row without a name may be its own, and so may one
+    with a name.
+    """
+    times = unnamed + (named and unnamed > 0)
+    return Repeated(event, times) if times > 1 else event
+
+
 def budget_use(
-    vault: Vault, payer: str, event: PrivacyEvent | None, *, unnamed: int = 0
+    vault: Vault, payer: str, event: PrivacyEvent | None, *, unnamed: int = 0, named: bool = False
 ) -> BudgetUse | None:
     """What this would use, from public facts; None if it costs nothing.
 
     Args:
         unnamed: how many rows without a name are charged one by one, all to the payer itself.
+        named: whether there are rows with a name, which pay below it.
     """
     if event is None:
         return None
-    if unnamed > 1:
-        event = Repeated(event, unnamed)
+    event = met_by_one_record(event, unnamed, named=named)
     account = vault.account(payer)
     if account.measure is None:
         return None

@@ -418,11 +418,13 @@ def test_the_price_list_of_the_page() -> None:
     assert str(raised.value) in page
 
 
-def test_the_price_of_rows_without_a_name_is_that_of_all_of_them() -> None:
-    """Each is charged, and all to one account: nobody says that they are of different people."""
+@pytest.mark.parametrize("names", [[None] * 6, ["ann", "bob", None, None, "eve", None]])
+def test_the_price_of_rows_without_a_name_is_that_of_all_of_them(names: list[Any]) -> None:
+    """Each may be of anybody, also of somebody with a name: what one person can meet counts."""
     budget = Budget("clinic 2026", unit="explained row", **TERMS)
-    found = explainer(protect="explained", background_origin="public", budget=budget)
-    asked = people(6)
+    stated = {"background_origin": "public", "budget": budget, "id_column": "name"}
+    found = explainer(protect="explained", **stated)
+    asked = people(6).assign(name=names)
     price = found.preview(asked, epsilon=0.5)
     found(asked, epsilon=0.5)
     assert budget.spent == pytest.approx(price.share, rel=1e-6)
