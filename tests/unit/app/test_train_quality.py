@@ -78,11 +78,17 @@ def shuffled(seed: int, classes: int) -> PrivateStatistics:
     return released(found, given)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_what_a_model_gains_by_knowing_its_rows_is_not_taken_for_quality(classes: int) -> None:
-    """Without that, a third (two classes) or a sixth (three) of such models raised no alarm."""
-    for seed in range(10):
-        assert released_quality(shuffled(seed, classes))["alarms"]
+@pytest.mark.parametrize(("classes", "models", "missed"), [(2, 40, 4), (3, 48, 4)])
+def test_what_a_model_gains_by_knowing_its_rows_is_not_taken_for_quality(
+    classes: int, models: int, missed: int
+) -> None:
+    """Without that, a third (two classes) or a sixth (three) of such models raised no alarm.
+
+    With it 9 of 4,000 and none of 1,300 did, and a run may have bad luck: more than that many
+    misses happen less than once in a million runs.
+    """
+    silent = sum(not released_quality(shuffled(seed, classes))["alarms"] for seed in range(models))
+    assert silent <= missed
 
 
 @pytest.mark.parametrize("rows", [1500, 6000])
