@@ -25,7 +25,7 @@ Outcome: TypeAlias = ServedAnswer | Exception
 
 
 @dataclass
-class _Waiting:
+class Waiting:
     """Requests for one release.
 
     Args:
@@ -54,13 +54,14 @@ class Gathering:
     ) -> None:
         self._workspace, self._metrics = workspace, metrics
         self._seconds, self._most = seconds, most
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, Waiting] = {}
+        self._ending = False
         self._running: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="voile answering")
 
     async def answer(self, served: ServedRelease, request: CallerRequest) -> Outcome:
         """What becomes of one request."""
-        waiting = self._waiting.setdefault(served.name, _Waiting(served))
+        waiting = self._waiting.setdefault(served.name, Waiting(served))
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         waiting.requests.append((request, future))
         self._start(waiting)
@@ -68,19 +69,20 @@ class Gathering:
         return await asyncio.shield(future)
 
     async def drain(self) -> None:
-        """Answer what was asked, and stop."""
+        """Answer what was asked, and stop; nobody is waited for any more."""
+        self._ending = True
         for waiting in self._waiting.values():
-            self._start(waiting, now=True)
+            self._start(waiting)
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
         self._threads.shutdown()
 
-    def _start(self, waiting: _Waiting, *, now: bool = False) -> None:
+    def _start(self, waiting: Waiting, *, now: bool = False) -> None:
         """Answer those who wait, unless others are being answered, or more are to be waited for."""
         if waiting.running >= _AT_ONCE or not waiting.requests:
             return
         loop = asyncio.get_running_loop()
-        if waiting.is_busy and not now and len(waiting.requests) < self._most:
+        if not (now or self._ending) and waiting.is_busy and len(waiting.requests) < self._most:
             if waiting.later is None:
                 waiting.later = loop.call_later(self._seconds, self._stop_waiting, waiting)
             return
@@ -92,18 +94,18 @@ class Gathering:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    def _stop_waiting(self, waiting: _Waiting) -> None:
+    def _stop_waiting(self, waiting: Waiting) -> None:
         waiting.later = None
         self._start(waiting, now=True)
 
-    def _batch(self, waiting: _Waiting) -> list[tuple[CallerRequest, asyncio.Future[Outcome]]]:
+    def _batch(self, waiting: Waiting) -> list[tuple[CallerRequest, asyncio.Future[Outcome]]]:
         count = min(len(waiting.requests), self._most)
         waiting.is_busy = count > 1
         return [waiting.requests.popleft() for _ in range(count)]
 
     async def _run(
         self,
-        waiting: _Waiting,
+        waiting: Waiting,
         batch: list[tuple[CallerRequest, asyncio.Future[Outcome]]],
     ) -> None:
         requests = [request for request, _ in batch]

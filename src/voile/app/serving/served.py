@@ -29,9 +29,10 @@ from voile.records.access import (
     is_recipient,
     public_name,
     register_accounts,
+    rows_of_accounts,
 )
 from voile.records.audit_log import ReleaseRecord, Witness, decode_record
-from voile.records.ledger.history import entry_at
+from voile.records.ledger.history import entry_at, rows_of_charges
 from voile.records.storage import Reader, Transaction
 from voile.records.storage.session import ReadOnce
 from voile.records.vault import Vault
@@ -201,9 +202,24 @@ class ServedWorkspace:
 
         def look(t: Reader) -> list[_Prepared | Exception]:
             reader = ReadOnce(t)
-            return [caught(self._prepare, reader, served, each) for each in requests]
+            named = {each.asked.account for each in requests} - {None}
+            self._read_ahead(reader, [str(name) for name in named])
+            prepared = [caught(self._prepare, reader, served, each) for each in requests]
+            once = [each.once for each in prepared if isinstance(each, _Prepared) and each.once]
+            reader.get_all([row for each in once for row in each.rows])
+            return [
+                each
+                if isinstance(each, Exception)
+                else caught(self._recognised, reader, served, each)
+                for each in prepared
+            ]
 
         return self.vault.storage.read_snapshot(look)
+
+    def _read_ahead(self, reader: ReadOnce, accounts: Sequence[str]) -> None:
+        """One statement costs more than what it is about."""
+        with suppress(InvalidInput):  # what can be no name is told to whoever has sent it
+            reader.get_all([*rows_of_accounts(accounts), *self.vault.ledger.rows(accounts)])
 
     def _prepare(
         self, t: Reader | None, served: ServedRelease, request: CallerRequest
@@ -215,13 +231,15 @@ class ServedWorkspace:
             return self._prepared(rows, None, asked, caller, Receiving(caller.grants.caller))
         payer = self._payer(t, served, asked, caller, rows)
         once = self._once(served, asked, caller, payer, rows)
-        if once is None:
-            return self._prepared(rows, payer, asked, caller, None)
-        once = once.part(request.part)
-        prepared = self._prepared(rows, payer, asked, caller, once)
-        entries = once.find(t)
-        answered = None if entries is None else self._again(t, served, entries)
-        return replace(prepared, once=once, answered=answered)
+        once = None if once is None else once.part(request.part)
+        return replace(self._prepared(rows, payer, asked, caller, once), once=once)
+
+    def _recognised(self, t: Reader, served: ServedRelease, asked: _Prepared) -> _Prepared:
+        """With what was answered to an earlier request with this key."""
+        entries = None if asked.once is None else asked.once.find(t)
+        return (
+            asked if entries is None else replace(asked, answered=self._again(t, served, entries))
+        )
 
     def _check_size(self, rows: int) -> None:
         if rows > self.settings.most_rows:
@@ -387,6 +405,7 @@ class ServedWorkspace:
         def missing(t: Reader) -> list[tuple[int, str]]:
             reader = ReadOnce(t)
             pairs = {(e.record, who): e.charge for who, _, entries in again for e in entries}
+            reader.get_all(rows_of_charges(charge for charge in pairs.values() if charge))
             return [
                 (record, who)
                 for (record, who), charge in pairs.items()
