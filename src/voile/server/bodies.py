@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.transparency import Level, Role
@@ -70,11 +79,16 @@ class PreviewBody(_Body):
 
 
 class InstancesBody(BaseModel):
-    """A request of KServe's V1 protocol; other members are ignored, as that protocol says."""
+    """A request of KServe's V1 protocol; other members are ignored, as that protocol says.
+
+    Its documentation calls rows `instances` or `inputs`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    instances: Records | Matrix
+    instances: Annotated[
+        Records | Matrix, Field(validation_alias=AliasChoices("instances", "inputs"))
+    ]
 
 
 class TensorBody(BaseModel):

@@ -49,6 +49,10 @@ class RateExceeded(Refused):
         super().__init__("too many requests")
 
 
+class UnusableKey(InvalidInput):
+    """A key against repetition that is too long, empty, or not the only one."""
+
+
 class StillRunning(Refused):
     """A request with this key against repetition is being answered."""
 
@@ -167,6 +171,7 @@ _STATUSES: Final = {
     400: ("unreadable-request", "The request cannot be read"),
     404: ("not-found", "There is nothing here"),
     405: ("method-not-allowed", "This method is not offered here"),
+    408: ("too-slow", "The request took too long to arrive"),
     413: ("too-large", "The request is too large"),
 }
 _REPEAT: Final = "Idempotency-Key"
@@ -181,6 +186,7 @@ _MAKERS: Final[Mapping[type[Exception], Any]] = {
     KeyNeeded: _fixed(
         400, "idempotency-key-needed", "Sent twice, this would be charged twice", f"Send {_REPEAT}."
     ),
+    UnusableKey: _said(400, "idempotency-key-unusable", f"The {_REPEAT} cannot be used"),
     OtherPayload: _fixed(
         422, "idempotency-key-reused", f"The {_REPEAT} was used for something else"
     ),

@@ -126,7 +126,7 @@ class House:
 async def _send(
     client: httpx.AsyncClient, method: str, path: str, key: str | None, more: Any
 ) -> httpx.Response:
-    headers = dict(more.get("headers", {}))
+    headers = httpx.Headers(more.get("headers", {}))
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
     return await client.request(method, path, **{**more, "headers": headers})

@@ -116,9 +116,9 @@ class ServedWorkspace:
         found = self.releases.get(name)
         if caller.is_anonymous and (found is None or not found.anonymous):
             raise NotAuthenticated("this needs an API key or a token")
+        caller.check_duty(Duty.EXPLAIN)
         if found is None:
             raise UnknownName("there is no release of this name")
-        caller.check_duty(Duty.EXPLAIN)
         caller.check_level(found.job.spec.level)
         return found
 
