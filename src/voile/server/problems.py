@@ -23,6 +23,7 @@ from voile.app.serving import (
     OtherPayload,
     PaymentNeeded,
     UnknownName,
+    UnknownReasons,
     UnusableRows,
 )
 from voile.app.serving.release import preview_facts
@@ -36,7 +37,7 @@ _KNOWN_PLACES: Final = frozenset(
     | {"requests", "instances", "inputs", "outputs", "parameters", "data", "shape", "datatype"}
     | {"name", "id", "reason", "dataset", "epsilon", "delta", "parent", "parallel", "unit"}
     | {"relation", "caller", "duties", "roles", "level", "accounts", "rate", "days", "first"}
-    | {"limit", "hours", "last", "record", "columns"}
+    | {"recommender", "history", "group_by", "count", "limit", "hours", "last", "record", "columns"}
 )
 """Where an error may be: names of ours. Any other part of a place was sent by somebody."""
 
@@ -195,6 +196,7 @@ _MAKERS: Final[Mapping[type[Exception], Any]] = {
     NotYetSigned: _fixed(409, "not-yet-signed", "No checkpoint covers this record yet", retry=5),
     UnsignedRecord: _fixed(409, "not-yet-signed", "No checkpoint covers this record yet", retry=5),
     UnknownName: _said(404, "not-found", "There is nothing here"),
+    UnknownReasons: _said(422, "unknown-reasons", "The request cannot be used"),
     UnusableRows: _unusable,
     Refused: _fixed(403, "refused", "Answering this would break a promise"),
     InvalidInput: _fixed(422, "invalid-request", "The request cannot be used"),

@@ -8,15 +8,32 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.examples import BUDGET, CANARY, PEOPLE, PEOPLES_BUDGET, ROWS, House
+from tests.unit.server.examples import (
+    BUDGET,
+    CANARY,
+    PEOPLE,
+    PEOPLES_BUDGET,
+    ROWS,
+    House,
+    home,
+    serving,
+    shop_beside,
+)
 from tests.unit.server.test_duties import ENDPOINTS
 
 from voile.records.access import Duty
 from voile.server import create_app, edge
 from voile.server.edge import LOG, JsonLines
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with serving(shop_beside(home(tmp_path / "home"))) as found:
+        yield found
 
 
 class Kept(logging.Handler):
