@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from voile.views.charts import Axis, Band, Chart, Line, thinned
 from voile.views.html import render
-from voile.views.text import date_in_words
+from voile.views.text import date_in_words, in_words
 
 if TYPE_CHECKING:
     from voile.app.dashboard import DashboardPage
+    from voile.app.dashboard.budgets import AccountPage
     from voile.app.dashboard.overview import BurnDown, Overview
 
 _SHOWN_ROWS: Final = 12
@@ -28,6 +29,12 @@ def page_html(page: DashboardPage) -> str:
 def _overview(found: Overview) -> Any:
     burnt = found.burn_down
     return SimpleNamespace(overview=found, burn_down=None if burnt is None else burn_down(burnt))
+
+
+def _account(found: AccountPage) -> Any:
+    account = found.line.share.account
+    words = in_words(account.protected, account.epsilon, account.delta)
+    return SimpleNamespace(found=found, burn_down=burn_down(found.burn_down), words=words)
 
 
 def burn_down(found: BurnDown) -> Chart:
@@ -69,8 +76,9 @@ def _said(found: BurnDown) -> str:
     if fan is None:
         return f"{left} Drawn: {past}."
     ends = "not in sight" if fan.ends is None else date_in_words(fan.ends)
+    daily = f" ({fan.daily:.1%} a day)" if fan.daily <= 1 else ""
     return (
-        f"{left} Drawn: {past}; dashed, how it goes on at that rate ({fan.daily:.1%} a day), and "
+        f"{left} Drawn: {past}; dashed, how it goes on at that rate{daily}, and "
         f"around it where it lies in 95 of 100 cases. Used up: {ends}."
     )
 
@@ -79,5 +87,5 @@ def _day(seconds: float) -> str:
     return date_in_words(seconds)[:10]
 
 
-_PREPARED: Final[dict[str, Callable[[Any], Any]]] = {"overview": _overview}
+_PREPARED: Final[dict[str, Callable[[Any], Any]]] = {"overview": _overview, "account": _account}
 """By the name of a page: what its template takes, where that is more than what was found."""

@@ -63,6 +63,7 @@ from voile.records.ledger.shares import (
     AccountShares,
     RecentUse,
     SharePoint,
+    latest_acts,
     latest_charges,
     recent_use,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "child_of",
     "forecast",
     "how_many",
+    "latest_acts",
     "latest_charges",
     "recent_charges",
     "recent_use",

@@ -223,3 +223,26 @@ def latest_charges(t: Reader, root: str, *, most: int) -> list[Entry]:
     """The last charges of a tree, newest first, from at most so many lines of its journal."""
     page = t.scan(ENTRIES, root, limit=most, descending=True)
     return [entry for entry in page if entry.act == Act.CHARGED]
+
+
+def latest_acts(ledger: Ledger, t: Reader, name: str, *, most: int, fewest: int) -> list[Entry]:
+    """What happened to an account and those below it, newest first.
+
+    Args:
+        most: lines of the journal that are read at most.
+        fewest: when so many were found, no more are looked for.
+    """
+    root = ledger.node(t, name).account.root
+    is_root, found, seen = name == root, [], 0
+    below: set[str] | None = None
+    after: int | None = None
+    while seen < most and len(found) < fewest:
+        page = t.scan(ENTRIES, root, after=after, limit=_PAGE, descending=True)
+        if not is_root and below is None:
+            below = {name, *(each.account.name for each in ledger.below(t, name))}
+        found += [e for e in page if is_root or e.account in (below or ())]
+        seen += len(page)
+        if len(page) < _PAGE:
+            break
+        after = page[-1].number
+    return found

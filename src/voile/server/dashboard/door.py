@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Depends
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -25,6 +26,7 @@ from voile.server.answering import Service, service_of
 from voile.server.problems import Problem, of_status, of_validation, problem_of
 from voile.views.dashboard import page_html
 
+Body = TypeVar("Body", bound=BaseModel)
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -137,6 +139,38 @@ async def read_fields(request: Request) -> dict[str, str]:
     except ValueError:
         raise HTTPException(400) from None
     return dict(pairs)
+
+
+def as_body(
+    kind: type[Body],
+    fields: Mapping[str, str],
+    *,
+    empty: Collection[str] = (),
+    flags: Collection[str] = (),
+    several: Collection[str] = (),
+    numbers: Collection[str] = ("epsilon", "delta", "days", "rate"),
+) -> Body:
+    """What a form sent, as the body of the same request by any other door.
+
+    Args:
+        empty: fields that are left out where they are empty.
+        flags: fields that are there or not.
+        several: fields with several values, a line each.
+        numbers: fields that hold a number.
+    """
+    found: dict[str, Any] = {name: fields[name] for name in fields if name not in flags}
+    found = {name: value for name, value in found.items() if value or name not in empty}
+    found |= {name: name in fields for name in flags}
+    for name in several:
+        found[name] = [each for each in fields.get(name, "").splitlines() if each.strip()]
+    try:
+        found |= {name: float(found[name]) for name in numbers if name in found}
+        return kind.model_validate(found)
+    except ValueError as wrong:
+        errors = wrong.errors() if isinstance(wrong, ValidationError) else []
+        raise RequestValidationError(
+            [{**each, "loc": ("body", *each["loc"])} for each in errors]
+        ) from None
 
 
 def frame_of(session: Session | None, here: str = "") -> Frame:
