@@ -24,7 +24,6 @@ _PLACES: Final = {
     "htmx.min.js": (("vendor/htmx/htmx.min.js",), _SCRIPT),
 }
 """By name: from which files it is put together, and its media type."""
-NAMES: Final = tuple(_PLACES)
 
 
 @cache

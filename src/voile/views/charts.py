@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from voile.core.errors import InvalidInput
 
@@ -71,12 +71,12 @@ class Chart:
     bands: tuple[Band, ...] = ()
     dots: tuple[tuple[float, float], ...] = field(default=())
 
-    width: Final = WIDTH
-    height: Final = HEIGHT
-    left: Final = _LEFT
-    right: Final = WIDTH - _RIGHT
-    top: Final = _TOP
-    bottom: Final = HEIGHT - _BOTTOM
+    width: ClassVar[int] = WIDTH
+    height: ClassVar[int] = HEIGHT
+    left: ClassVar[int] = _LEFT
+    right: ClassVar[int] = WIDTH - _RIGHT
+    top: ClassVar[int] = _TOP
+    bottom: ClassVar[int] = HEIGHT - _BOTTOM
 
     def x(self, value: float) -> float:
         """Where a value lies, in the units of the picture."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from voile.app.dashboard.dashboard import Dashboard
@@ -182,9 +183,8 @@ def export_records(dashboard: Dashboard) -> Iterator[bytes]:
     size = vault.storage.read_snapshot(vault.log.signed_size)
     first = 0
     while first < size:
-        limit = min(_PAGE, size - first)
         page = vault.storage.read_snapshot(
-            lambda t, first=first, limit=limit: vault.log.records(t, first=first, limit=limit)
+            partial(vault.log.records, first=first, limit=min(_PAGE, size - first))
         )
         yield b"".join(record + b"\n" for record in page)
         first += len(page)

@@ -233,7 +233,8 @@ def latest_acts(ledger: Ledger, t: Reader, name: str, *, most: int, fewest: int)
         fewest: when so many were found, no more are looked for.
     """
     root = ledger.node(t, name).account.root
-    is_root, found, seen = name == root, [], 0
+    is_root, seen = name == root, 0
+    found: list[Entry] = []
     below: set[str] | None = None
     after: int | None = None
     while seen < most and len(found) < fewest:

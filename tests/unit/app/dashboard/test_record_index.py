@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 from tests.support.dashboards import lived_in
@@ -15,7 +16,7 @@ from voile.records.audit_log import RefusalRecord
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with serving(home(tmp_path_factory.mktemp("index") / "home")) as found:
         lived_in(found.workspace)
         yield found
