@@ -60,6 +60,15 @@ from voile.records.ledger.replay import (
     WholeDataset,
 )
 from voile.records.ledger.report import BudgetReport, PlanUse, budget_report, watch
+from voile.records.ledger.shares import (
+    AccountShare,
+    AccountShares,
+    RecentUse,
+    SharePoint,
+    latest_acts,
+    latest_charges,
+    recent_use,
+)
 from voile.records.ledger.tables import PART, Act, AnswerRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 
@@ -71,6 +80,8 @@ __all__ = [
     "Account",
     "AccountChange",
     "AccountNode",
+    "AccountShare",
+    "AccountShares",
     "Act",
     "AdaptiveSpending",
     "Alert",
@@ -92,9 +103,11 @@ __all__ = [
     "PlannedSpending",
     "PublicInput",
     "Question",
+    "RecentUse",
     "Remaining",
     "ReplayKey",
     "Risk",
+    "SharePoint",
     "WholeDataset",
     "budget_report",
     "charge_name",
@@ -104,8 +117,11 @@ __all__ = [
     "erase_answers",
     "forecast",
     "how_many",
+    "latest_acts",
+    "latest_charges",
     "old_answers",
     "recent_charges",
+    "recent_use",
     "remaining",
     "share_of",
     "watch",
