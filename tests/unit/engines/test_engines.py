@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,27 +36,6 @@ def fails(part: int) -> int:
     raise InvalidInput(f"part {part}")
 
 
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    found = pytest.importorskip("ray")
-    found.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
-    yield found
-    found.shutdown()
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """Where Spark and its Java are installed."""
-    sql = pytest.importorskip("pyspark.sql")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    from voile.engines.spark import session
-
-    found = session(sql)
-    yield found
-    found.stop()
-
-
 def check(engine: str, folder: Path) -> None:
     run = ENGINES[engine]
     assert list(run(slow_first, range(9))) == [n * n for n in range(9)]
@@ -72,17 +51,28 @@ def test_here(tmp_path: Path) -> None:
     check("local", tmp_path)
 
 
+def check_apart(engine: str, folder: Path) -> None:
+    """In a process of its own: what an engine starts ends with it."""
+    code = (
+        "import sys; from pathlib import Path; from tests.unit.engines.test_engines import check; "
+        "check(sys.argv[1], Path(sys.argv[2]))"
+    )
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, "-c", code, engine, str(folder)], cwd=root, check=True)
+
+
 @pytest.mark.real
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("ray")
 def test_on_ray(tmp_path: Path) -> None:
-    check("ray", tmp_path)
+    pytest.importorskip("ray")
+    check_apart("ray", tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.usefixtures("spark")
 def test_on_spark(tmp_path: Path) -> None:
-    check("spark", tmp_path)
+    """Where Spark and its Java are installed."""
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    check_apart("spark", tmp_path)
 
 
 def test_an_unknown_engine_is_told_with_those_there_are() -> None:
