@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from voile.core.errors import InvalidInput, UnreadableFile, VoileError
 from voile.core.optional import optional
 from voile.core.schema import RawColumn
 from voile.datasets.tables import arrow_columns, check_group, check_names, is_parquet
+
+BATCH: Final = 2**14
+"""Rows that are decoded at once."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,9 @@ def _slices(name: str, first: int, end: int) -> Iterator[Any]:
     ends = tuple(accumulate(_group_sizes(name)))
     for place, (start, stop) in enumerate(_stretches(ends)):
         if start < end and stop > first:
-            inside = max(first - start, 0)
             group = _group(name, Path(name).stat().st_mtime_ns, place)
-            yield group.slice(inside, min(end, stop) - start - inside)
+            with _named(name):
+                yield from group.rows(max(first - start, 0), min(end, stop) - start)
 
 
 def _joined(parts: Sequence[RawColumn]) -> RawColumn:
@@ -90,12 +93,49 @@ def _joined(parts: Sequence[RawColumn]) -> RawColumn:
     return np.concatenate(parts)
 
 
+class _Group:
+    """One group of rows, read on from where the last stretch ended: it may be as large as a file.
+
+    Args:
+        file: stays open.
+        place: of the group in it.
+    """
+
+    def __init__(self, file: Any, place: int) -> None:
+        self._file, self._place = file, place
+        self._restart()
+
+    def rows(self, first: int, end: int) -> Iterator[Any]:
+        """These rows of the group, as tables."""
+        if first < self._start:
+            self._restart()
+        while first < end:
+            while self._start + len(self._batch) <= first:
+                self._start += len(self._batch)
+                self._batch = self._table(next(self._batches))
+            inside = first - self._start
+            found = self._batch.slice(inside, end - first)
+            first += len(found)
+            yield found
+
+    def _restart(self) -> None:
+        self._batches = self._file.iter_batches(BATCH, row_groups=[self._place])
+        self._start, self._batch = 0, self._table()
+
+    def _table(self, *batches: Any) -> Any:
+        return optional("pyarrow", extra="explain").Table.from_batches(
+            batches, self._file.schema_arrow
+        )
+
+
 @lru_cache(maxsize=1)
-def _group(name: str, _changed: int, place: int) -> Any:
-    """One group of rows; the last one stays, because the next stretch often begins in it."""
-    with _opened(name) as file:
+def _group(name: str, _changed: int, place: int) -> _Group:
+    """The group that was read last: the next stretch often goes on in it."""
+    parquet = optional("pyarrow.parquet", extra="explain")
+    with _named(name):
+        file = parquet.ParquetFile(name)
         check_group(file.metadata, place, name)
-        return file.read_row_group(place)
+        return _Group(file, place)
 
 
 def _group_sizes(name: str) -> list[int]:
@@ -113,11 +153,16 @@ def _shape(name: str) -> tuple[tuple[str, ...], int]:
 
 @contextmanager
 def _opened(name: str) -> Iterator[Any]:
-    """A file; Arrow's errors have no common base, and all of them mean the file."""
     parquet = optional("pyarrow.parquet", extra="explain")
+    with _named(name), parquet.ParquetFile(name) as file:
+        yield file
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Arrow's errors have no common base, and all of them mean the file."""
     try:
-        with parquet.ParquetFile(name) as file:
-            yield file
+        yield
     except VoileError:
         raise
     except Exception as error:
