@@ -103,6 +103,8 @@ class _Group:
 
     def __init__(self, file: Any, place: int) -> None:
         self._file, self._place = file, place
+        self._batches: Iterator[Any]
+        self._batch: Any
         self._restart()
 
     def rows(self, first: int, end: int) -> Iterator[Any]:

@@ -248,8 +248,8 @@ def explain_table(
         _name_files(folder, final, listed)
     sign()
     receipt = _write_receipt(service, number, final, asked_bytes, answer)
-    strength = sum(result.strength for result in results) / rows
-    named = dict(zip(example.feature_names, map(float, strength), strict=True))
+    strength = np.sum([result.strength for result in results], axis=0) / rows
+    named = dict(zip(example.feature_names, strength.tolist(), strict=True))
     ordered = dict(sorted(named.items(), key=lambda each: -each[1]))
     return TableAnswer(number, rows, len(blocks), example.guarantees, ordered, final, receipt)
 
@@ -261,7 +261,7 @@ def _collected(
     progress: Callable[[int, int], None] | None,
 ) -> list[BlockResult]:
     """Of all blocks, which must say the same of themselves as this process does."""
-    common, found = common_digest(example), []
+    common, found = common_digest(example), list[BlockResult]()
     for result in results:
         if result.common != common:
             raise VerificationFailed(

@@ -71,10 +71,13 @@ def read_part(path: Path) -> Explanation:
         label = json.loads(table.schema.metadata[_METADATA])
         named = {name: tuple(label[name]) for name in ("feature_names", "output_names")}
         shape = table.num_rows, len(named["feature_names"]), len(named["output_names"])
-        arrays = {name: _array(table, name, named, shape) for name in label["arrays"]}
+        arrays: dict[str, Any] = {
+            name: _array(table, name, named, shape) for name in label["arrays"]
+        }
         return Explanation(
             **arrays,
-            **named,
+            feature_names=named["feature_names"],
+            output_names=named["output_names"],
             guarantees=tuple(map(Guarantee.from_dict, label["guarantees"])),
             notes=tuple(map(note_from_plain, label["notes"])),
         )

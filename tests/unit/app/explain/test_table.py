@@ -20,6 +20,7 @@ from voile.app.explain.table_parts import BlockList, read_part
 from voile.app.explain_rows import TableResult
 from voile.core.errors import InvalidInput, Refused, UnreadableFile, VerificationFailed
 from voile.core.explanation import Explanation
+from voile.engines import ENGINES
 from voile.records.audit_log import PostProcessingRecord, decode_record
 from voile.records.vault import Place, open_vault_at
 
@@ -234,9 +235,8 @@ def test_a_worker_with_another_model_is_noticed(
 
 
 def module_engines() -> Any:
-    from voile.engines import ENGINES
-
-    return ENGINES.own  # type: ignore[attr-defined]
+    known: Any = ENGINES
+    return known.own
 
 
 def test_a_repeated_block_is_the_same_to_the_bit(
@@ -247,7 +247,7 @@ def test_a_repeated_block_is_the_same_to_the_bit(
     def twice(work: Any, parts: Any) -> Any:
         for part in parts:
             one = work(part)
-            written.append((work.folder / f"{part.number + 1}.parquet").read_bytes())  # type: ignore[attr-defined]
+            written.append((work.folder / f"{part.number + 1}.parquet").read_bytes())
             other = work(part)
             assert (one.root, one.answer, one.question) == (
                 other.root,
