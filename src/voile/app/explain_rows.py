@@ -339,6 +339,16 @@ def _explain_table(command: Explain, context: Context, folder: Path) -> TableRes
     return TableResult(answer, inputs.alarms, kept[0], job.place.policy)
 
 
+def _table_for(folder: Path, data: str) -> ParquetFiles:
+    try:
+        return ParquetFiles.find(data)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error}. To save the explanation in one file, use a name that ends in "
+            f".voile, .json or .parquet instead of {folder}"
+        ) from error
+
+
 def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult | TableResult:
     """Check, compute, charge and record; then write."""
     if command.folder is not None:
