@@ -312,7 +312,7 @@ def _explain_table(command: Explain, context: Context, folder: Path) -> TableRes
         raise InvalidInput("a folder as --output needs names of files: of the model and the table")
     engine, table = (
         chosen(ENGINES, command.engine, "--engine"),
-        ParquetFiles.find(str(command.data)),
+        _table_for(folder, str(command.data)),
     )
     check_folder(folder, table)
     check_output_folder(folder)
