@@ -310,10 +310,8 @@ def _explain_table(command: Explain, context: Context, folder: Path) -> TableRes
         )
     if not isinstance(command.data, str | PathLike) or isinstance(job.spec.model, InMemory):
         raise InvalidInput("a folder as --output needs names of files: of the model and the table")
-    engine, table = (
-        chosen(ENGINES, command.engine, "--engine"),
-        _table_for(folder, str(command.data)),
-    )
+    engine = chosen(ENGINES, command.engine, "--engine")
+    table = _table_for(folder, str(command.data))
     check_folder(folder, table)
     check_output_folder(folder)
     context.check_overwriting([folder / LIST], allowed=command.overwrite)
