@@ -120,8 +120,8 @@ def share_rows(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     By addresses, never by values. Columns of objects are not compared, and a copy is not noticed.
 
     >>> ages = np.array([41.0, 52.0, 63.0])
-    >>> share_rows({"age": ages}, {"age": ages[:1]}), share_rows({"age": ages[1:]}, {"age": ages[:1]})
-    (True, False)
+    >>> [share_rows({"age": ages}, {"age": each}) for each in (ages[:1], ages[:1].copy())]
+    [True, False]
     """
     pairs = [(one[name], other[name]) for name in one if name in other]
     plain = [pair for pair in pairs if all(map(_is_plain_column, pair))]
