@@ -10,6 +10,7 @@ A tour, by what you want to do:
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`Ledger.open_child`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
+- erase what is old: `old_answers`, `erase_answers`
 - check it: `history` reads what was written, and recomputes balances from it
 
 Commands import from here and from two rooms besides: `event_text` (costs as the log states them)
@@ -37,6 +38,7 @@ from voile.records.ledger.charging import (
     charge_name,
     check_words,
 )
+from voile.records.ledger.erasing import OldAnswers, erase_answers, old_answers
 from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of
 from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.reading import (
@@ -58,6 +60,15 @@ from voile.records.ledger.replay import (
     WholeDataset,
 )
 from voile.records.ledger.report import BudgetReport, PlanUse, budget_report, watch
+from voile.records.ledger.shares import (
+    AccountShare,
+    AccountShares,
+    RecentUse,
+    SharePoint,
+    latest_acts,
+    latest_charges,
+    recent_use,
+)
 from voile.records.ledger.tables import PART, Act, AnswerRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 
@@ -69,6 +80,8 @@ __all__ = [
     "Account",
     "AccountChange",
     "AccountNode",
+    "AccountShare",
+    "AccountShares",
     "Act",
     "AdaptiveSpending",
     "Alert",
@@ -84,23 +97,31 @@ __all__ = [
     "Ledger",
     "Measure",
     "NamedRecord",
+    "OldAnswers",
     "Opening",
     "PlanUse",
     "PlannedSpending",
     "PublicInput",
     "Question",
+    "RecentUse",
     "Remaining",
     "ReplayKey",
     "Risk",
+    "SharePoint",
     "WholeDataset",
     "budget_report",
     "charge_name",
     "check_fits",
     "check_words",
     "child_of",
+    "erase_answers",
     "forecast",
     "how_many",
+    "latest_acts",
+    "latest_charges",
+    "old_answers",
     "recent_charges",
+    "recent_use",
     "remaining",
     "share_of",
     "watch",
