@@ -85,15 +85,16 @@ def hospital(folder: Path) -> Path:
         lines = csv.writer(file)
         lines.writerow(schema.feature_names)
         lines.writerows(zip(*schema.table(records).values(), strict=True))
-    spec = ExplanationSpec(
-        model="examples.mlflow_receipts:RISK",
-        model_origin="public",
-        output_range=(0, 1),
-        schema=folder / "clinic.toml",
-        protect="background",
-        background=str(folder / "records.csv"),
-        epsilon=0.5,
-    )
+    stated = {
+        "model": "examples.mlflow_receipts:RISK",
+        "model_origin": "public",
+        "output_range": (0, 1),
+        "schema": folder / "clinic.toml",
+        "protect": "background",
+        "background": str(folder / "records.csv"),
+        "epsilon": 0.5,
+    }
+    spec = ExplanationSpec.read(stated)
     promise = {"dataset": ACCOUNT, "epsilon": 3.0, "delta": 1e-5}
     started = start_workspace(spec, promise, name=RELEASE, folder=folder)
     started.file.write_text(started.file.read_text() + _SERVICE)

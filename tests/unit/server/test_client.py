@@ -198,8 +198,8 @@ def test_recommendations(tmp_path: Path) -> None:
         assert client.verify(found)[0].verified
 
         async def ask() -> None:
-            told = {"transport": httpx.ASGITransport(house.app)}
-            told["policy"] = house.workspace.vault.place.policy
+            transport, policy = httpx.ASGITransport(house.app), house.workspace.vault.place.policy
+            told: dict[str, Any] = {"transport": transport, "policy": policy}
             key = house.key(Duty.EXPLAIN)
             async with voile.AsyncClient("http://service", key, **told) as other:
                 again = await other.recommend("films", ["1", "3"], group_by="genre", count=2)
