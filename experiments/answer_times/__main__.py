@@ -215,9 +215,9 @@ def main() -> None:
 
 
 def _figures(name: str, times: Times) -> list[Figure]:
-    p50s = [1e3 * float(np.median(each)) for each in (times.one, times.other)]
+    slow, null = (1e3 * float(np.median(each)) for each in (times.one, times.other))
     return [
-        Figure(f"{name}: p50, slow record and null record", "ms", *p50s, p50s[0] / p50s[1]),
+        Figure(f"{name}: p50, slow record and null record", "ms", slow, null, slow / null),
         Figure(f"{name}: distance of the two distributions", "", times.distance, None, None),
         Figure(f"{name}: advantage of one look, at most (99.9 %)", "", times.advantage, None, None),
         Figure(f"{name}: answers that missed their slot", "", times.late, None, None),
