@@ -28,7 +28,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.input_file import read_file, read_json
 from voile.core.rendering import write_page
-from voile.privacy.accounting.measures import consumed
+from voile.privacy.accounting.measures import MeasureKind, consumed
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.audit_log import (
@@ -50,6 +50,7 @@ from voile.records.ledger import (
     Entry,
     Forecast,
     Ledger,
+    Measure,
     Opening,
     PlannedSpending,
     ReplayKey,
@@ -239,8 +240,23 @@ def open_account(command: OpenBudget, context: Context) -> BudgetResult:
             again=command.again,
         )
         kept = vault.keep()
+    if lost := _lost_to_orders(done.account):
+        context.say(f"voile: {lost}")
     facts = {"opened": command.account, "composition": done.account.composition}
     return BudgetResult({**facts, "entry": done.entry}, kept)
+
+
+def _lost_to_orders(account: Account) -> str:
+    """What Gaussian releases pay for the orders by which pure releases fit; empty if nothing."""
+    if account.measure is None or account.measure.kind is not MeasureKind.MIXED:
+        return ""
+    lost = 1 - account.budgets[0] / Measure().budgets(account.epsilon, account.delta)[0]
+    pure = max(account.budgets[1:])
+    orders = " and ".join(f"{order:g}" for order in account.measure.orders)
+    return (
+        f"this account counts rho and Rényi orders {orders}: Gaussian releases alone can use all "
+        f"but {lost:.2%} of it, pure releases alone add up to epsilon = {max(0.0, pure):.3g}"
+    )
 
 
 def opening_of(command: OpenBudget) -> Opening:
@@ -257,7 +273,7 @@ def opening_of(command: OpenBudget) -> Opening:
         protected=protected,
         epsilon=command.epsilon,
         delta=command.delta,
-        spending=AdaptiveSpending(command.orders)
+        spending=AdaptiveSpending.for_all_kinds(command.orders)
         if plan is None
         else PlannedSpending(_events(plan)),
         parent=command.parent,

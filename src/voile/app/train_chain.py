@@ -163,6 +163,11 @@ def granted_rho(account: Account, epsilon: float, delta: float) -> float:
 
     With Rényi orders it is enough that the cost fits at one of them.
     """
+    if account.delta == 0:
+        raise Refused(
+            f"account {account.name!r} promises delta = 0, and training draws Gaussian noise: open "
+            "an account with a delta above 0, such as 1e-6"
+        )
     epsilon, delta = checked_target(epsilon, delta, pure=False)
     if account.measure is None:
         raise InvalidInput(

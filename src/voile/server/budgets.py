@@ -25,7 +25,7 @@ from voile.app.serving import Caller, NotGranted, ServedWorkspace, UnknownName
 from voile.core.errors import Refused
 from voile.core.guarantee import Protected
 from voile.records.access import Duty, find_account, list_keys, registered_accounts
-from voile.records.ledger import Children, Opening, budget_report, forecast
+from voile.records.ledger import AdaptiveSpending, Children, Opening, budget_report, forecast
 from voile.records.storage import Reader
 from voile.server.answering import Administering, Observing, OneService, Owning
 from voile.server.bodies import KeyBody, OpeningBody, RenewalBody
@@ -183,6 +183,7 @@ def _open(workspace: ServedWorkspace, body: OpeningBody, caller: Caller) -> dict
         protected=Protected(body.unit, body.relation, body.dataset, tuple(body.columns)),
         epsilon=body.epsilon,
         delta=body.delta,
+        spending=AdaptiveSpending.for_all_kinds(),
         parent=parent,
         children=Children.PARALLEL if body.parallel else Children.SEQUENTIAL,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput
-from voile.privacy.accounting.measures import Sums, fits
+from voile.privacy.accounting.measures import fits
 from voile.records.audit_log import (
     AuditLog,
     BudgetOpenedRecord,
@@ -218,7 +218,7 @@ class Comparison:
                 record = decode_record(content)
                 if isinstance(record, _Act):
                     self.acts += 1
-                    again.apply(self._movement(number, record), _nothing(record, again))
+                    again.apply(self._movement(number, record), _measure(record, again))
             except ValueError as error:  # InvalidInput is one
                 unreadable.append(f"record {number}: {error}")
         return again, unreadable
@@ -332,14 +332,14 @@ def _contents(t: Reader, log: AuditLog, progress: Progress | None) -> Iterator[b
             progress(first, size)
 
 
-def _nothing(record: _Act, again: Recomputation) -> Sums:
-    """The zero of an account's measure, as far as an opening needs it."""
+def _measure(record: _Act, again: Recomputation) -> Measure | None:
+    """An account's measure, as far as an opening needs it."""
     if not isinstance(record, BudgetOpenedRecord):
-        return ()
+        return None
     if record.parent in again.accounts:
-        return tuple(0.0 for _ in again.accounts[record.parent].standing.spent)
-    _, _, orders = (record.composition or "").partition("renyi ")
-    return Measure(tuple(map(float, orders.split()))).nothing
+        return again.accounts[record.parent].measure
+    kind, _, name = (record.composition or "").partition("filter: ")
+    return None if kind else Measure.from_name(name or "zcdp")
 
 
 def _says(entry: Entry, account: str, cost: Sums, event: str) -> bool:

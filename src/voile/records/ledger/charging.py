@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -27,7 +27,7 @@ from voile.privacy.accounting.measures import (
     consumed,
     describe_shortfall,
     fits,
-    growth,
+    largest_of_its_kind,
     shortfall,
 )
 from voile.privacy.events import PrivacyEvent
@@ -176,7 +176,7 @@ def check_charge(charge: Charge, account: Account) -> None:
 
 def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[RunningTotals]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
-    after = charged(path, cost)
+    after = charged(path, cost, path[0].account.measure)
     for node, standing in zip(path, after, strict=True):
         account, _, before = node
         # A parallel account whose largest child stays the largest does not move, so it needs no
@@ -241,6 +241,35 @@ def effect_of(t: Reader, path: Sequence[AccountNode], event: PrivacyEvent) -> Ef
     return Effect(cost, standings_after(path, cost), [], 0.0)
 
 
+def effect_or_offer(t: Reader, path: Sequence[AccountNode], event: PrivacyEvent) -> Effect:
+    """The same; a refusal also says what would fit, which is worked out for people only."""
+    try:
+        return effect_of(t, path, event)
+    except BudgetExceeded as refused:
+        offer = "" if path[0].account.is_plan else largest_of_its_kind(_fits_on(path), event)
+        if not offer:
+            raise
+        raise BudgetExceeded(
+            f"{refused}. {offer[0].upper()}{offer[1:]}",
+            remaining=refused.remaining,
+            requested=refused.requested,
+        ) from None
+
+
+def _fits_on(path: Sequence[AccountNode]) -> Callable[[PrivacyEvent], bool]:
+    measure = path[0].account.measure
+    assert measure is not None
+
+    def fits_here(event: PrivacyEvent) -> bool:
+        try:
+            standings_after(path, measure.cost(event))
+        except (BudgetExceeded, InvalidInput):  # or too small to be told from nothing
+            return False
+        return True
+
+    return fits_here
+
+
 def write_act(
     t: Transaction,
     tree: Tree,
@@ -293,7 +322,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     root = path[-1].balance
     # The journal never goes back in time; that the clock did is recorded instead.
     time = max(root.time, now)
-    cost, standings, parts, used = effect_of(t, path, charge.event)
+    cost, standings, parts, used = effect_or_offer(t, path, charge.event)
     entry = Entry(
         root.account,
         root.entries,
@@ -356,11 +385,12 @@ def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
     account = node.account
     spent, measure = node.standing.spent, account.measure
     assert measure is not None
-    needed, left, budget = shortfall(spent, after, account.budgets)
-    said = describe_shortfall(measure, growth(spent, after), spent, account.budgets, account.delta)
+    needed, left, _ = shortfall(spent, after, account.budgets)
+    cost = measure.growth(spent, after)
+    said = describe_shortfall(measure, cost, spent, account.budgets, account.delta)
     advice = (
         "The custodian can renew it with `voile budget renew`"
-        if needed <= budget
+        if fits(cost, account.budgets)
         else "Renewing does not help: it needs more than the whole budget"
     )
     return BudgetExceeded(

@@ -16,7 +16,7 @@ from voile.records.ledger.charging import (
     Grant,
     apply_charge,
     check_charge,
-    effect_of,
+    effect_or_offer,
 )
 from voile.records.ledger.opening import (
     AccountChange,
@@ -253,7 +253,7 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
                 for account, balance, before in path
             ]
         check_charge(charge, path[0].account)
-        after = effect_of(t, path, charge.event).standings
+        after = effect_or_offer(t, path, charge.event).standings
         standing.update(zip((node.account.name for node in path), after, strict=True))
 
 

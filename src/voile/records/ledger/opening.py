@@ -230,8 +230,8 @@ def _renewed(t: Transaction, tree: Tree, node: AccountNode, *, carried: bool) ->
 
 def _account(opening: Opening, above: list[AccountNode], now: float) -> Account:
     plan = opening.spending.events if isinstance(opening.spending, PlannedSpending) else ()
-    orders = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()
-    measure = None if plan else Measure(orders)
+    spending = opening.spending
+    measure = None if isinstance(spending, PlannedSpending) else spending.measure(opening.delta)
     if above:
         measure = _measure_below(opening, above)
     if measure is not None and not plan:
@@ -271,6 +271,11 @@ def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
     if parent.is_plan:
         raise _below_a_plan(parent)
     assert parent.measure is not None
+    if parent.measure.is_pure is not (opening.delta == 0):
+        raise InvalidInput(
+            f"accounts of one tree share the measure: {parent.name!r} has delta = {parent.delta:g},"
+            f" this one asks for {opening.delta:g}, and delta is 0 for all of a tree or for none"
+        )
     asked = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()
     if asked and tuple(map(float, asked)) != parent.measure.orders:
         raise InvalidInput(
