@@ -28,7 +28,7 @@ from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.input_file import read_file, read_json
 from voile.core.rendering import write_page
-from voile.privacy.accounting.measures import MeasureKind, consumed
+from voile.privacy.accounting.measures import consumed
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
 from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.audit_log import (
@@ -240,23 +240,19 @@ def open_account(command: OpenBudget, context: Context) -> BudgetResult:
             again=command.again,
         )
         kept = vault.keep()
-    if lost := _lost_to_orders(done.account):
-        context.say(f"voile: {lost}")
     facts = {"opened": command.account, "composition": done.account.composition}
+    facts |= _affords(done.account)
     return BudgetResult({**facts, "entry": done.entry}, kept)
 
 
-def _lost_to_orders(account: Account) -> str:
-    """What Gaussian releases pay for the orders by which pure releases fit; empty if nothing."""
-    if account.measure is None or account.measure.kind is not MeasureKind.MIXED:
-        return ""
-    lost = 1 - account.budgets[0] / Measure().budgets(account.epsilon, account.delta)[0]
-    pure = max(account.budgets[1:])
-    orders = " and ".join(f"{order:g}" for order in account.measure.orders)
-    return (
-        f"this account counts rho and Rényi orders {orders}: Gaussian releases alone can use all "
-        f"but {lost:.2%} of it, pure releases alone add up to epsilon = {max(0.0, pure):.3g}"
-    )
+def _affords(account: Account) -> dict[str, Any]:
+    """What Gaussian releases pay for the orders by which pure releases fit, and what these get."""
+    if account.measure is None or not account.measure.is_mixed:
+        return {}
+    rho, *orders = account.budgets
+    lost = 1 - rho / Measure().budgets(account.epsilon, account.delta)[0]
+    pure = max(0.0, *orders)
+    return {"gaussian_releases": f"all but {lost:.2%} of it", "pure_releases": f"ε = {pure:.3g}"}
 
 
 def opening_of(command: OpenBudget) -> Opening:
@@ -267,19 +263,24 @@ def opening_of(command: OpenBudget) -> Opening:
         command.dataset,
         command.columns,
     )
-    plan = command.plan
     return Opening(
         name=command.account,
         protected=protected,
         epsilon=command.epsilon,
         delta=command.delta,
-        spending=AdaptiveSpending.for_all_kinds(command.orders)
-        if plan is None
-        else PlannedSpending(_events(plan)),
+        spending=_spending(command),
         parent=command.parent,
         children=Children.PARALLEL if command.parallel else Children.SEQUENTIAL,
         shares_rows_with=command.shares_rows_with,
     )
+
+
+def _spending(command: OpenBudget) -> AdaptiveSpending | PlannedSpending:
+    if command.plan is not None:
+        return PlannedSpending(_events(command.plan))
+    if command.rho_only:
+        return AdaptiveSpending(command.orders)
+    return AdaptiveSpending.for_all_kinds(command.orders)
 
 
 def open_or_compare(command: OpenBudget, context: Context, vault: Vault) -> Account:

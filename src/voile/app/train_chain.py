@@ -21,6 +21,7 @@ from voile.core.guarantee import Guarantee
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
 from voile.pipelines.tables import TableRecords
+from voile.privacy.accounting.conversion import zcdp_budget
 from voile.privacy.events import Composed, PrivacyEvent, Zcdp
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
 from voile.records.ledger import Account
@@ -174,6 +175,9 @@ def granted_rho(account: Account, epsilon: float, delta: float) -> float:
             f"account {account.name!r} is a plan of events that were fixed when it was opened; "
             "training needs an account without a plan"
         )
+    if account.measure.is_mixed:
+        most = account.most_rho(epsilon, delta)
+        return min(zcdp_budget(epsilon, delta), most) * (1 - MARGIN)
     budgets, unit = account.measure.budgets(epsilon, delta), account.measure.cost(Zcdp(1.0))
     return max(each / cost for each, cost in zip(budgets, unit, strict=True)) * (1 - MARGIN)
 

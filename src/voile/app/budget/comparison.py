@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput
-from voile.privacy.accounting.measures import fits
+from voile.privacy.accounting.measures import Sums, fits
 from voile.records.audit_log import (
     AuditLog,
     BudgetOpenedRecord,

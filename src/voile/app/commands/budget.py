@@ -58,6 +58,9 @@ class OpenBudget(_Act, _Account):
     orders: tuple[float, ...] = custodian_field(
         "Rényi order, for DP-SGD; repeatable.", default=(), option="--order"
     )
+    rho_only: bool = custodian_field(
+        "Add up rho alone: for an account that only Gaussian releases will use.", default=False
+    )
     plan: Path | None = custodian_field(
         "JSON list of events: a fixed plan instead of an open budget.", default=None, metavar="FILE"
     )

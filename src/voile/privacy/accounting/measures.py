@@ -123,13 +123,17 @@ class Measure:
         return self.kind is MeasureKind.PURE
 
     @property
+    def is_mixed(self) -> bool:
+        return self.kind is MeasureKind.MIXED
+
+    @property
     def nothing(self) -> Sums:
         return (0.0,) * (len(self.orders) + (self.kind is not MeasureKind.RENYI))
 
     @cached_property
     def shares(self) -> tuple[float, ...]:
         """Of delta, for each dimension."""
-        if self.kind is MeasureKind.MIXED:
+        if self.is_mixed:
             count = len(self.orders)
             return (1 - count * _SHARE_OF_ORDER, *(_SHARE_OF_ORDER,) * count)
         return (1 / len(self.nothing),) * len(self.nothing)
@@ -318,13 +322,11 @@ def describe_shortfall(
     if not measure.is_pure:  # whole numbers are subtracted exactly
         left = tuple(math.nextafter(each, 0.0) for each in left)
     need, rest = measure.epsilon(cost, delta), measure.epsilon(left, delta)
-    if measure.kind is MeasureKind.MIXED:
+    if measure.is_mixed:
         best = _closest(measure.plus(before, cost), budgets)
         need = measure.readings(cost, delta)[best]
         rest = measure.readings(left, delta)[best] if left[best] else 0.0
-    return (
-        f"Budget exceeded: this release needs epsilon = {_up(need)}, and {_down(rest)} is left"
-    )
+    return f"Budget exceeded: this release needs epsilon = {_up(need)}, and {_down(rest)} is left"
 
 
 def _three_digits(figure: float, rounding: str) -> str:

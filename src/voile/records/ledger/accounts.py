@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -159,6 +160,17 @@ class Account:
         """The largest sums this account grants, in the measure of its tree."""
         assert self.measure is not None
         return self.measure.budgets(self.epsilon, self.delta)
+
+    def most_rho(self, epsilon: float, delta: float) -> float:
+        """The largest rho that is granted to a release of (epsilon, delta).
+
+        Bounded where the account is mixed and promises no less: its whole promise as one Gaussian
+        release takes a little more noise. What is more than the promise is refused when charged.
+        """
+        if self.measure is None or not self.measure.is_mixed:
+            return math.inf
+        within = epsilon <= self.epsilon and delta <= self.delta
+        return self.budgets[0] if within else math.inf
 
     def child(self, name: str, opened: float | None = None) -> Account:
         """An account below this one, with the same promise; a service opens many of them.

@@ -102,7 +102,7 @@ class RecomputedBalance:
     is_plan: bool
     is_parallel: bool
     standing: RunningTotals
-    measure: Measure | None = Measure()
+    measure: Measure | None = None
     period: int = 0
     used: Counter[str] = field(default_factory=Counter)
     openings: int = 1

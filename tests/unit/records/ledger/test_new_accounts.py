@@ -164,9 +164,7 @@ def test_no_order_of_events_passes_the_promise(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(NAMES), st.integers(1, 5 * 10**8)), min_size=1, max_size=40
-    ),
+    st.lists(st.tuples(st.sampled_from(NAMES), st.integers(1, 5 * 10**8)), min_size=1, max_size=40),
     st.booleans(),
 )
 def test_pure_accounts_add_up_exactly(acts: list[tuple[str, int]], parallel: bool) -> None:
