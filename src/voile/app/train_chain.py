@@ -16,7 +16,7 @@ from voile.app.explain import ReleaseService
 from voile.app.explain.artefacts import ReleaseChain
 from voile.app.federate.quality import judged_rows
 from voile.app.trained_folder import TrainedFolder
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs

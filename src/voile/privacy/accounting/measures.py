@@ -109,14 +109,24 @@ class Measure:
 
     @classmethod
     def from_name(cls, text: str) -> Measure:
-        """The inverse of `name`; also reads what is stored."""
+        """The inverse of `name` and of `text`."""
         words = text.split()
-        kind = MeasureKind(" ".join(word for word in words if word[0].isalpha()))
-        return cls(tuple(float(word) for word in words if not word[0].isalpha()), kind)
+        kind = " ".join(word for word in words if word[0].isalpha())
+        try:
+            orders = tuple(float(word) for word in words if not word[0].isalpha())
+            return cls(orders, MeasureKind(kind))
+        except ValueError:
+            raise InvalidInput(f"expected the name of a measure, found {text!r:.80}") from None
 
     @property
     def name(self) -> str:
+        """For people and the audit log."""
         return " ".join([str(self.kind), *(f"{order:g}" for order in self.orders)])
+
+    @property
+    def text(self) -> str:
+        """As it is stored, to the last bit."""
+        return " ".join([str(self.kind), *map(repr, self.orders)])
 
     @property
     def is_pure(self) -> bool:

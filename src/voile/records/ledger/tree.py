@@ -338,9 +338,7 @@ def row_from(account: Account, terms: bytes) -> AccountRow:
         **account.protected.texts,
         epsilon=account.epsilon,
         delta=account.delta,
-        measure=""
-        if measure is None
-        else " ".join([str(measure.kind), *map(repr, measure.orders)]),
+        measure="" if measure is None else measure.text,
         plan=json.dumps([event_text(event) for event in account.plan]) if account.plan else "",
         parent=account.parent,
         root=account.root,

@@ -41,14 +41,14 @@ ALL = [Measure(), Measure((8.0, 16.5)), MIXED, PURE]
 
 @pytest.mark.parametrize("measure", ALL, ids=lambda each: each.name)
 def test_a_name_is_read_back(measure: Measure) -> None:
-    assert Measure.from_name(measure.name) == measure
+    assert Measure.from_name(measure.name) == measure == Measure.from_name(measure.text)
     assert len(measure.nothing) == len(measure.shares)
     assert math.fsum(measure.shares) == pytest.approx(1.0, abs=1e-15)
 
 
 @pytest.mark.parametrize("name", ["", "renyi", "zcdp 8", "pure 2", "zcdp or renyi", "other 8"])
 def test_what_is_no_measure_is_refused(name: str) -> None:
-    with pytest.raises(ValueError):  # InvalidInput is one
+    with pytest.raises(InvalidInput, match="name of a measure"):
         Measure.from_name(name)
 
 

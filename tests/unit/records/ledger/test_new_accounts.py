@@ -110,7 +110,7 @@ def test_orders_and_plans_need_a_delta() -> None:
 
 
 def test_accounts_below_keep_what_gaussian_releases_get() -> None:
-    """Each account has its own best order in rho, however small its promise is beside the root's."""
+    """In rho each account has its own best order, however much smaller than the root it is."""
     books = Books.memory()
     open_new(books, epsilon=3.0, delta=1e-6)
     open_new(books, "team", parent="clinic", epsilon=0.3, delta=1e-6)
