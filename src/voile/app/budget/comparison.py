@@ -15,7 +15,9 @@ from voile.core.errors import InvalidInput
 from voile.privacy.accounting.measures import Sums, fits
 from voile.records.audit_log import (
     AuditLog,
+    BudgetApprovalRecord,
     BudgetOpenedRecord,
+    BudgetPolicyRecord,
     BudgetRenewedRecord,
     ParticipationRecord,
     ReleaseRecord,
@@ -29,6 +31,7 @@ from voile.records.ledger import (
     Ledger,
     Measure,
     ReplayKey,
+    approvals_of,
     charge_name,
 )
 from voile.records.ledger.event_text import event_for_log, event_from, read
@@ -141,9 +144,18 @@ def _never_charged(kept: AnswerRow) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-_Act: TypeAlias = BudgetOpenedRecord | BudgetRenewedRecord | ReleaseRecord | ParticipationRecord
+_Act: TypeAlias = (
+    BudgetOpenedRecord
+    | BudgetRenewedRecord
+    | BudgetPolicyRecord
+    | BudgetApprovalRecord
+    | ReleaseRecord
+    | ParticipationRecord
+)
 Progress: TypeAlias = Callable[[int, int], object]
 _PAGE: Final = 1000
+SPENT: Final = "spent"
+"""The step of an approval that has no entry of its own: the charge is that entry."""
 
 
 class Comparison:
@@ -173,6 +185,7 @@ class Comparison:
         self._waiting: dict[str, Entry] = {}
         self._read = dict.fromkeys(roots, 0)
         self._other_acts = 0
+        self._spent: list[BudgetApprovalRecord] = []
         self._opened: dict[str, BudgetOpenedRecord] = {}
         """The last opening of each account; one that was never used may have been opened again."""
         self.entries = self.acts = 0
@@ -183,6 +196,7 @@ class Comparison:
         again, unreadable = self._follow(_contents(t, log, progress))
         for opened in self._opened.values():
             self._check_terms(opened)
+        self.charges += [problem for each in self._spent if (problem := _unspent(t, each))]
         self._read_the_rest()
         self.journal = [
             *self._check.problems,
@@ -216,7 +230,9 @@ class Comparison:
         for number, content in enumerate(contents):
             try:
                 record = decode_record(content)
-                if isinstance(record, _Act):
+                if isinstance(record, BudgetApprovalRecord) and record.step == SPENT:
+                    self._spent.append(record)
+                elif isinstance(record, _Act):
                     self.acts += 1
                     again.apply(self._movement(number, record), _measure(record, again))
             except ValueError as error:  # InvalidInput is one
@@ -224,7 +240,8 @@ class Comparison:
         return again, unreadable
 
     def _movement(self, number: int, record: _Act) -> Movement:
-        cost = read(record.cost) if record.cost else ()
+        said = getattr(record, "cost", None)
+        cost = read(said) if said else ()
         if isinstance(record, BudgetOpenedRecord):
             self._other_acts -= 1
             self._opened[record.account] = record
@@ -239,6 +256,9 @@ class Comparison:
         if isinstance(record, BudgetRenewedRecord):
             self._other_acts -= 1
             return Movement(act=Act.RENEWED, account=record.account, cost=cost)
+        if isinstance(record, BudgetPolicyRecord | BudgetApprovalRecord):
+            self._other_acts -= 1
+            return Movement(act=Act.POLICY, account=record.account)
         entry = self._entry_of(record.charge)
         event = record.event or ""
         if entry is not None:
@@ -321,6 +341,14 @@ class Comparison:
                 self.costs.append(f"{charge_name(entry)}: costs {cost}, not {cost_of(entry)}")
         except InvalidInput as error:
             self.costs.append(f"{charge_name(entry)}: {error}")
+
+
+def _unspent(t: Reader, record: BudgetApprovalRecord) -> str:
+    """What is wrong with an approval that the log calls spent."""
+    found = [each for each in approvals_of(t, record.account) if each.number == record.request]
+    if found and found[0].charge == record.charge:
+        return ""
+    return f"{record.charge}: the approval that it used is not the ledger's"
 
 
 def _contents(t: Reader, log: AuditLog, progress: Progress | None) -> Iterator[bytes]:

@@ -360,7 +360,7 @@ def largest_of_its_kind(fits: Callable[[PrivacyEvent], bool], event: PrivacyEven
     """What would fit instead of an event, in words; empty if nothing of the kind would.
 
     >>> largest_of_its_kind(lambda event: event.epsilon <= 3.5, PureDp(5.0))
-    'a pure release of at most epsilon = 3.49 would fit'
+    'a pure release of at most epsilon = 3.5 would fit'
     """
     found = _least_factor(lambda factor: fits(_noisier(event, factor)))
     if found is None:

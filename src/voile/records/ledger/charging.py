@@ -13,7 +13,6 @@ the ledger untouched and may record the refusal.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,13 +33,22 @@ from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
 from voile.records.ledger.event_text import event_text, packed, parts_of
+from voile.records.ledger.policies import (
+    THRESHOLDS,
+    Permissions,
+    permit,
+    policy_of,
+    record_use,
+)
 from voile.records.ledger.tables import (
     ALERTS,
+    APPROVALS,
     ENTRIES,
     PLAN_PARTS,
     POPULATIONS,
     Act,
     AlertRow,
+    ApprovalRow,
     Balance,
     Entry,
     PopulationRow,
@@ -49,10 +57,6 @@ from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, charged
 from voile.records.storage import Reader, Transaction
 
 # --- How much of a budget is gone, in the words of the privacy guide -----------------------------
-
-
-THRESHOLDS: Final = (50, 75, 90)
-"""Percent of a budget; reaching one is recorded exactly once for each account and period."""
 
 
 class Risk(StrEnum):
@@ -88,11 +92,11 @@ class Alert:
         return f"[{word}] {self.account}: {self.threshold} % of the privacy budget is consumed"
 
 
-def reached(already: int, share: float) -> tuple[int, ...]:
+def reached(
+    already: int, share: float, thresholds: tuple[int, ...] = THRESHOLDS
+) -> tuple[int, ...]:
     """The thresholds that a share between 0 and 1 has reached, and that were not recorded yet."""
-    if share < 0.5 or math.isnan(share):
-        return ()
-    return tuple(each for each in THRESHOLDS if already < each <= 100 * share)
+    return tuple(each for each in thresholds if already < each <= 100 * share)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -155,6 +159,7 @@ class Grant(NamedTuple):
         time: as written into the journal.
         clock_back: the clock said an earlier time than the entry in front.
         alerts: thresholds reached by this charge. Tell people after the commit, once.
+        approval: that it has used up; None if it needed none.
     """
 
     charge: str
@@ -166,6 +171,7 @@ class Grant(NamedTuple):
     time: float
     clock_back: bool
     alerts: tuple[Alert, ...]
+    approval: ApprovalRow | None = None
 
 
 def check_charge(charge: Charge, account: Account) -> None:
@@ -297,7 +303,7 @@ def write_act(
             share = used
         elif moved:
             share = consumed(standing.spent, account.budgets)
-        due = reached(alerted, share)
+        due = reached(alerted, share, policy_of(t, name).thresholds) if share else ()
         if not (moved or due or node is root):
             continue
         if moved:
@@ -323,6 +329,8 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     # The journal never goes back in time; that the clock did is recorded instead.
     time = max(root.time, now)
     cost, standings, parts, used = effect_or_offer(t, path, charge.event)
+    priced = event_text(charge.event), cost
+    approval = permit(t, path, priced, charge.caller, time, Permissions())
     entry = Entry(
         root.account,
         root.entries,
@@ -341,6 +349,10 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     )
     # Step 4: from here on everything is written, in one transaction.
     alerts = write_act(t, tree, path, standings, entry, used=used)
+    record_use(t, path, cost, charge.caller, time)
+    if approval is not None:
+        approval = approval._replace(charge=charge_name(entry))
+        t.replace(APPROVALS, approval)
     for text, planned, used in parts:
         t.replace(PLAN_PARTS, PLAN_PARTS.record(account.name, text, planned, used))
     if charge.population:
@@ -357,6 +369,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         time,
         now < root.time,
         alerts,
+        approval,
     )
 
 
