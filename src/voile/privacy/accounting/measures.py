@@ -392,7 +392,7 @@ def _least_factor(fits_with: Callable[[float], bool]) -> float | None:
 
 
 _MOST_DOUBLINGS: Final = 16.0
-_CLOSE_ENOUGH: Final = 0.002
+_CLOSE_ENOUGH: Final = 1e-4
 
 
 def _noisier(event: PrivacyEvent, factor: float) -> PrivacyEvent:
