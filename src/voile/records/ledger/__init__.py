@@ -12,6 +12,7 @@ A tour, by what you want to do:
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`Ledger.open_child`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
+- erase what is old: `old_answers`, `erase_answers`
 - check it: `history` reads what was written, and recomputes balances from it
 
 Commands import from here and from two rooms besides: `event_text` (costs as the log states them)
@@ -38,6 +39,7 @@ from voile.records.ledger.charging import (
     charge_name,
     check_words,
 )
+from voile.records.ledger.erasing import OldAnswers, erase_answers, old_answers
 from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of
 from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.policies import THRESHOLDS, AccountPolicy, Calendar, policy_of
@@ -61,6 +63,15 @@ from voile.records.ledger.replay import (
     WholeDataset,
 )
 from voile.records.ledger.report import BudgetReport, PlanUse, budget_report, watch
+from voile.records.ledger.shares import (
+    AccountShare,
+    AccountShares,
+    RecentUse,
+    SharePoint,
+    latest_acts,
+    latest_charges,
+    recent_use,
+)
 from voile.records.ledger.tables import PART, Act, AnswerRow, ApprovalRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 
@@ -73,6 +84,8 @@ __all__ = [
     "AccountChange",
     "AccountNode",
     "AccountPolicy",
+    "AccountShare",
+    "AccountShares",
     "Act",
     "AdaptiveSpending",
     "Alert",
@@ -91,14 +104,17 @@ __all__ = [
     "Ledger",
     "Measure",
     "NamedRecord",
+    "OldAnswers",
     "Opening",
     "PlanUse",
     "PlannedSpending",
     "PublicInput",
     "Question",
+    "RecentUse",
     "Remaining",
     "ReplayKey",
     "Risk",
+    "SharePoint",
     "WholeDataset",
     "approvals_of",
     "budget_report",
@@ -106,10 +122,15 @@ __all__ = [
     "check_fits",
     "check_words",
     "child_of",
+    "erase_answers",
     "forecast",
     "how_many",
+    "latest_acts",
+    "latest_charges",
+    "old_answers",
     "policy_of",
     "recent_charges",
+    "recent_use",
     "remaining",
     "share_of",
     "watch",
