@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from voile.app.budget import approve_request, change_policy, request_approval
 from voile.app.budgets import BudgetResult, opened_records, policy_from, reading_ledger
@@ -113,7 +113,7 @@ def _priced(command: RequestCharge) -> PrivacyEvent:
     return event_from(command.event)
 
 
-def _facts(done: ApprovalStep) -> dict[str, object]:
+def _facts(done: ApprovalStep) -> dict[str, Any]:
     row = done.row
     facts = {"account": row.account, "request": row.number, "asked by": row.caller}
     facts |= {"event": row.event, "share": f"{done.share:.1%} of the budget"}

@@ -274,8 +274,8 @@ class Comparison:
         return again, unreadable
 
     def _movement(self, number: int, record: _Act) -> Movement:
-        said = getattr(record, "cost", None)
-        cost = read(said) if said else ()
+        stated = getattr(record, "cost", None)
+        cost = read(stated) if stated else ()
         if isinstance(record, BudgetOpenedRecord):
             self._other_acts -= 1
             self._opened[record.account] = record
