@@ -151,7 +151,7 @@ def _change_policy(
         renew=row.renew,
         cool_down=row.cool_down,
         allowance=row.allowance,
-        window=row.window,
+        window=row.span,
         approval=row.approval,
         reason=reason,
     )

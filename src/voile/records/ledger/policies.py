@@ -131,7 +131,7 @@ class AccountPolicy:
             Calendar(row.renew) if row.renew else None,
             row.cool_down,
             None if row.allowance < 0 else row.allowance,
-            Calendar(row.window),
+            Calendar(row.span),
             None if row.approval < 0 else row.approval,
         )
 
@@ -258,14 +258,14 @@ def _check_allowance(
     share = consumed(after, node.account.budgets)
     if share > row.allowance + _ROUNDING:
         raise _refused(
-            f"{caller!r} may use {row.allowance:.1%} of account {row.account!r} {row.window}, has "
+            f"{caller!r} may use {row.allowance:.1%} of account {row.account!r} {row.span}, has "
             f"used {consumed(used, node.account.budgets):.1%}, and this would make it {share:.1%}"
         )
 
 
 def _used(t: Reader, row: PolicyRow, caller: str, now: float) -> Sums | None:
     kept = t.get(USES, row.account, caller)
-    if kept is None or kept.begun != Calendar(row.window).begin(now):
+    if kept is None or kept.begun != Calendar(row.span).begin(now):
         return None
     return unpacked(kept.sums, 1)[0]
 
@@ -281,7 +281,7 @@ def record_use(
             continue
         total = measure.plus(_used(t, row, caller, now) or measure.nothing, cost)
         write = t.insert if t.get(USES, row.account, caller) is None else t.replace
-        write(USES, UseRow(row.account, caller, Calendar(row.window).begin(now), packed(total)))
+        write(USES, UseRow(row.account, caller, Calendar(row.span).begin(now), packed(total)))
 
 
 def _approval(

@@ -172,7 +172,7 @@ class PolicyRow(NamedTuple):
     renew: str
     cool_down: float
     allowance: float
-    window: str
+    span: str
     approval: float
     since: float
 
