@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.privacy.strategies import concentrated
 from voile.core.errors import InvalidInput, Refused
+from voile.core.guarantee import Relation
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.accounting.conversion import zcdp_budget
 from voile.privacy.accounting.measures import (
@@ -54,7 +55,7 @@ def test_what_is_no_measure_is_refused(name: str) -> None:
 
 def spend(measure: Measure, events: list[PrivacyEvent], budgets: Sums) -> list[PrivacyEvent]:
     """Greedily: what a filter grants."""
-    total, granted = measure.nothing, []
+    total, granted = measure.nothing, list[PrivacyEvent]()
     for event in events:
         after = measure.plus(total, measure.cost(event))
         if fits(after, budgets):
@@ -148,7 +149,7 @@ def test_a_pure_sum_beyond_whole_numbers_is_still_rounded_up() -> None:
         Gaussian(5.0),
         Zcdp(0.1),
         ApproximateDp(0.1, 1e-9),
-        PoissonSampled(Gaussian(5.0), 0.1, "blank one"),
+        PoissonSampled(Gaussian(5.0), 0.1, Relation.BLANK_ONE),
         Composed((PureDp(0.1), Gaussian(5.0))),
     ],
 )
