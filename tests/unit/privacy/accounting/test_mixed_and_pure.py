@@ -167,11 +167,11 @@ def test_a_kind_and_its_orders_belong_together() -> None:
 @pytest.mark.parametrize(
     ("event", "said"),
     [
-        (PureDp(5.0), "a pure release of at most epsilon = 0.989 would fit"),
-        (BoundedRange(5.0), "a pure release of at most epsilon = 0.989 would fit"),
-        (Laplace(0.5), "Laplace noise of at least 1.02 times the sensitivity would fit"),
+        (PureDp(5.0), "a pure release of at most epsilon = 0.99 would fit"),
+        (BoundedRange(5.0), "a pure release of at most epsilon = 0.99 would fit"),
+        (Laplace(0.5), "Laplace noise of at least 1.01 times the sensitivity would fit"),
         (Gaussian(1.0), "Gaussian noise of at least 4.54 times the sensitivity would fit"),
-        (Repeated(Gaussian(1.0), 4), "with 9.08 times the noise it would fit"),
+        (Repeated(Gaussian(1.0), 4), "with 9.07 times the noise it would fit"),
         (Zcdp(1.0), "with 6.42 times the noise it would fit"),
         (Gaussian(1e-9), ""),
     ],
