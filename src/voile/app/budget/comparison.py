@@ -224,7 +224,7 @@ class Comparison:
         again, unreadable = self._follow(_contents(t, log, progress))
         for opened in self._opened.values():
             self._check_terms(opened)
-        self.charges += [problem for each in self._spent if (problem := _unspent(t, each))]
+        self.charges += [said for each in self._spent if (said := _unspent(t, each))]
         self._read_the_rest()
         self.journal = [
             *self._check.problems,
