@@ -30,6 +30,7 @@ from voile.records.storage import Reader, Transaction
 THRESHOLDS: Final = (50, 75, 90)
 """Percent of a budget; reaching one is recorded exactly once for each account and period."""
 _HOUR: Final = 3600.0
+_MOST_KNOWN: Final = 10_000
 _ROUNDING: Final = 1e-9
 """Of a share: an allowance is no bound on privacy, and sums are rounded up."""
 
@@ -156,22 +157,23 @@ USUAL: Final = AccountPolicy()
 
 def policy_of(t: Reader, account: str) -> AccountPolicy:
     """The rules of an account; the usual ones if it has none of its own."""
-    row = _rows(t).get(account)
+    row = _row(t, account)
     return USUAL if row is None else AccountPolicy.from_row(row)
 
 
-def _rows(t: Reader) -> dict[str, PolicyRow]:
-    """All of them: few accounts have any. Remembered while nobody changes one."""
-    known: dict[str, PolicyRow] | None = t.memory.get(POLICIES.name)
-    if known is None:
-        known = {row.account: row for row in t.scan(POLICIES)}
-        t.memory[POLICIES.name] = known
-    return known
+def _row(t: Reader, account: str) -> PolicyRow | None:
+    """Remembered while nobody else writes, also that there is none."""
+    known: dict[str, PolicyRow | None] = t.memory.setdefault(POLICIES.name, {})
+    if account not in known:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[account] = t.get(POLICIES, account)
+    return known[account]
 
 
 def due_accounts(t: Reader, now: float) -> list[str]:
     """Accounts whose period and cool-down are over."""
-    return [name for name, row in _rows(t).items() if _opens(row) <= now]
+    return [row.account for row in t.scan(POLICIES) if _opens(row) <= now]
 
 
 def _ends(row: PolicyRow) -> float:
@@ -185,7 +187,7 @@ def _opens(row: PolicyRow) -> float:
 def begin_period(t: Transaction, accounts: Iterable[str], now: float) -> None:
     """After a renewal: periods of these accounts begin now."""
     for name in accounts:
-        row = _rows(t).get(name)
+        row = _row(t, name)
         if row is not None:
             t.replace(POLICIES, row._replace(since=now))
 
@@ -220,8 +222,8 @@ def permit(
         path: the account that is charged, and all above it.
         price: the event as text, and its cost.
     """
-    rows = _rows(t)
-    ruled = [(node, rows[node.account.name]) for node in path if node.account.name in rows]
+    rows = [(node, _row(t, node.account.name)) for node in path]
+    ruled = [(node, row) for node, row in rows if row is not None]
     if not ruled:
         return None
     cost = price[1]
@@ -274,9 +276,8 @@ def record_use(
     t: Transaction, path: Sequence[AccountNode], cost: Sums, caller: str, now: float
 ) -> None:
     """Count a granted charge against the allowances of the caller."""
-    rows = _rows(t)
     for node in path:
-        row, measure = rows.get(node.account.name), node.account.measure
+        row, measure = _row(t, node.account.name), node.account.measure
         if row is None or row.allowance < 0 or not cost or measure is None:
             continue
         total = measure.plus(_used(t, row, caller, now) or measure.nothing, cost)

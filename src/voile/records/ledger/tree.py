@@ -17,6 +17,7 @@ from voile.records.ledger.tables import (
     BALANCES,
     CHILDREN,
     PLAN_PARTS,
+    POLICIES,
     AccountRow,
     Balance,
     ChildRow,
@@ -174,7 +175,7 @@ class Tree:
                 wanted[above] = None
                 account = self._latest.get(above)
                 above = None if account is None else account.parent
-        return [(BALANCES, (name,)) for name in wanted]
+        return [(table, (name,)) for name in wanted for table in (BALANCES, POLICIES)]
 
     def is_open(self, t: Reader, name: str) -> bool:
         """Whether there is an account of this name."""
