@@ -26,6 +26,7 @@ from voile.server.dashboard.door import (
     as_body,
     cookie_name,
     dashboard_of,
+    find_session,
     frame_of,
     go,
     is_secure,
@@ -37,7 +38,7 @@ from voile.server.dashboard.door import (
     read_form,
     show,
 )
-from voile.views.assets import find_asset
+from voile.views.assets import find_asset, offline_verifier
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Auditing = Annotated[Visitor, may_open(RECORDS)]
@@ -211,6 +212,21 @@ async def show_proof(visitor: Auditing, number: Number) -> Response:
     """The proof of one record, as a file."""
     found = await asyncio.to_thread(prove_record, visitor.dashboard, number)
     return Response(found, media_type=_TEXT, headers=_as_file(f"record-{number}.tlog-proof"))
+
+
+@router.get("/verify")
+async def show_verifier(request: Request) -> Response:
+    """Check a receipt in the browser; anybody may, and nothing is sent."""
+    session = await asyncio.to_thread(find_session, request)
+    return page("verify", "Check a receipt", frame_of(session), None)
+
+
+@router.get("/verify/offline")
+async def show_offline_verifier() -> Response:
+    """The same as one file."""
+    return Response(
+        offline_verifier(), media_type="text/html", headers=_as_file("check-receipt.html")
+    )
 
 
 def _as_file(name: str) -> dict[str, str]:
