@@ -11,8 +11,10 @@ from typing import Final
 
 from markupsafe import Markup
 
+from voile.core.errors import InvalidInput
 from voile.views.html import render
 
+OFFLINE: Final = "check-receipt.html"
 _SCRIPT: Final = "text/javascript; charset=utf-8"
 
 
@@ -45,6 +47,20 @@ def find_asset(name: str) -> Asset | None:
     parts, media_type = _PLACES[name]
     content = b"".join((files("voile.views") / part).read_bytes() for part in parts)
     return Asset(content, media_type)
+
+
+def asset_bytes(name: str) -> bytes:
+    """The content of a file, for whoever writes pages to a disk.
+
+    >>> asset_bytes("icon.svg")[:4]
+    b'<svg'
+    """
+    if name == OFFLINE:
+        return offline_verifier().encode()
+    found = find_asset(name)
+    if found is None:
+        raise InvalidInput(f"pages load no file {name!r}")
+    return found.content
 
 
 @cache
