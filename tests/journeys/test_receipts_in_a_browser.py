@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.faults.mutations import bytes_changed, words_changed
-from tests.support.dashboards import PATIENCE, QUIET, find_browser
+from tests.support.dashboards import PATIENCE, QUIET, find_browser, until
 from tests.unit.records.audit_log.examples import (
     ANSWER,
     LOG_KEY,
@@ -83,7 +83,9 @@ def in_python(receipts: Sequence[bytes], rules: Policy, **handed: bytes) -> list
         if each.startswith(HEADER.encode()):
             report = verify_row_receipt(each, rules)
         else:
-            report = verify_receipt(each, rules, **handed)
+            report = verify_receipt(
+                each, rules, query=handed.get("query"), answer=handed.get("answer")
+            )
         steps = [[s.number, s.name, s.outcome.value] for s in report.steps]
         found.append([report.verified, steps])
     return found
@@ -196,7 +198,5 @@ def test_people_see_which_step_failed(page: Any, small: SmallLog, tmp_path: Path
         page.set_input_files("#receipt", str(receipt))
         page.set_input_files("#policy", str(rules))
         page.click("button")
-        page.wait_for_function(
-            "(said) => document.getElementById('result').textContent.includes(said)", arg=said
-        )
+        until(page, "(said) => document.getElementById('result').textContent.includes(said)", said)
     assert "inclusion" in page.text_content("#result")
