@@ -115,14 +115,16 @@ def filled(folder: Path) -> Path:
     text = "income,debt\n" + "".join(f"{a:.3f},{b:.3f}\n" for a, b in rows)
     (folder / "public.csv").write_text(text)
     (folder / "private.csv").write_text("\n".join(text.split("\n")[:401]) + "\n")
-    spec = ExplanationSpec(
-        model="benchmarks.dashboard:score",
-        schema=str(folder / "schema.toml"),
-        model_origin="public",
-        output_range=(0, 1),
-        protect="background",
-        background=str(folder / "private.csv"),
-        epsilon=0.1,
+    spec = ExplanationSpec.read(
+        {
+            "model": "benchmarks.dashboard:score",
+            "schema": str(folder / "schema.toml"),
+            "model_origin": "public",
+            "output_range": (0, 1),
+            "protect": "background",
+            "background": str(folder / "private.csv"),
+            "epsilon": 0.1,
+        }
     )
     promise = {"dataset": _ACCOUNT, "epsilon": 5.0, "delta": 1e-5}
     made = start_workspace(spec, promise, name="score", folder=folder)

@@ -16,6 +16,7 @@ from voile.app.dashboard.explaining import (
     asked_explanation,
     explain_form,
     given_answer,
+    new_repeat,
     person_page,
     readable_problem,
 )
@@ -125,7 +126,7 @@ async def _answered(
         said = f"{problem.title}. {problem.detail}".strip()
         return replace(form, problem=said, problems=readable_problem(error)), problem.status
     fields = {**fields, "repeat": form.repeat}
-    return replace(form, answer=given_answer(explained, fields)), 200
+    return replace(form, answer=given_answer(explained, fields), repeat=new_repeat()), 200
 
 
 def _page(visitor: Visitor, form: ExplainForm, status: int = 200) -> Response:
