@@ -20,6 +20,7 @@ from voile.app.keys import issue
 from voile.app.serving import (
     AskedExplanation,
     Caller,
+    CallerRequest,
     ServedRelease,
     ServedWorkspace,
     open_served,
@@ -71,15 +72,15 @@ def lived_in(workspace: ServedWorkspace) -> None:
     charged = workspace.releases["approval"]
     for number in range(40):
         asked = AskedExplanation(ROWS, BUDGET, redraw=True, repeat=f"r{number}")
-        workspace.answer(charged, [workspace.prepare(charged, asked, caller)])
+        workspace.answer(charged, [CallerRequest(asked, caller)])
     _refuse(workspace, charged, caller)
     people = workspace.releases["people"]
     for who in ("ada", "bob"):
         rows = {"id": [who], **ROWS}
         asked = AskedExplanation(rows, PEOPLES_BUDGET)
-        workspace.answer(people, [workspace.prepare(people, asked, caller)])
+        workspace.answer(people, [CallerRequest(asked, caller)])
     free = workspace.releases["open"]
-    workspace.answer(free, [workspace.prepare(free, AskedExplanation(ROWS), caller)])
+    workspace.answer(free, [CallerRequest(AskedExplanation(ROWS), caller)])
     _federate(workspace)
     workspace.vault.keep()
 
@@ -89,7 +90,7 @@ def _refuse(workspace: ServedWorkspace, charged: ServedRelease, caller: Caller) 
     asked = AskedExplanation(OTHER_ROWS, HTML_NAME, redraw=True, repeat="too much")
     for number in range(9):
         again = replace(asked, repeat=f"too much {number}")
-        (found,) = workspace.answer(charged, [workspace.prepare(charged, again, caller)])
+        (found,) = workspace.answer(charged, [CallerRequest(again, caller)])
         if isinstance(found, Exception):
             return
     raise AssertionError("nothing was refused")
