@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -11,6 +13,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from voile.app.serving import ServedWorkspace
 from voile.app.serving.handler import ServerAddress
@@ -21,7 +24,12 @@ from voile.server.edge import LOG, JsonLines
 _BACKLOG: Final = 512
 _KEEP_ALIVE: Final = 15
 _MOST_AT_ONCE: Final = 1000
+LONGEST_HEAD = 15.0
+"""Seconds in which the head of a request has to arrive."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+_TURN: Final = 0.0005
+"""Seconds for which a thread that answers may go on while connections wait: Python's own 5 ms would
+be the larger part of an answer's time."""
 
 
 def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[str], None]) -> str:
@@ -34,6 +42,8 @@ def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[s
     app = create_app(workspace)
     config = uvicorn.Config(
         app,
+        http=PatientProtocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -49,10 +59,58 @@ def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[s
     host, port = listening.getsockname()[:2]
     scheme = "http" if address.certificate is None else "https"
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    _keep_what_is_loaded()
+    sys.setswitchinterval(_TURN)
     with _outliving_signals():
         started(url)
         uvicorn.Server(config).run(sockets=[listening])
     return url
+
+
+def _keep_what_is_loaded() -> None:
+    """Models and modules stay until the end: looking for garbage among them takes as long as a
+    hundred answers, which would wait for it."""
+    gc.collect()
+    gc.freeze()
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it; a connection has to bring the head of its request in time.
+
+    uvicorn waits for ever, and a thousand connections that say nothing would keep all others out.
+    Bodies have a limit of their own (`edge`), the pause between two requests has uvicorn's.
+    """
+
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Its head is there."""
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._waiting = self.loop.call_later(LONGEST_HEAD, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
 
 @contextmanager
