@@ -8,7 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import clinics, credit_decision, fraud_alert, hospital_risk, privacy_guide
+from examples import (
+    clinics,
+    credit_decision,
+    fraud_alert,
+    hospital_risk,
+    mlflow_receipts,
+    privacy_guide,
+)
 
 from voile import Explanation
 from voile.core.row_note import KnownNote
@@ -112,3 +119,23 @@ def test_the_examples_of_the_privacy_guide_print_its_figures(tmp_path: Path) -> 
     assert federated[0] == "Global SHAP without noise: [[0.3, -0.2], [0.5, 0.1]]"
     assert "disjoint hospitals: epsilon = 1.00" in federated[2]
     assert "the same patients: epsilon = 3.00" in federated[3]
+
+
+def test_an_explanation_goes_into_mlflow_with_its_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_DISABLE_TELEMETRY", "MLFLOW_ALLOW_FILE_STORE"):
+        monkeypatch.setenv(name, "true")  # remembered, so that what the example sets is undone
+        monkeypatch.delenv(name)
+    story = mlflow_receipts.main(tmp_path)
+    assert story.verified
+    assert story.explained.charges == (f"{mlflow_receipts.ACCOUNT}#1",)
+    wanted = {"why.voile", "why.tlog-proof", "audit-policy.toml", "explanation.txt"}
+    assert set(story.logged) == wanted
+    kept = b"".join(
+        each.read_bytes() for each in (tmp_path / "mlruns").rglob("*.*") if each.is_file()
+    )
+    records = (tmp_path / "hospital" / "records.csv").read_bytes().splitlines()
+    assert len(records) > 100
+    assert not any(line in kept for line in records)
