@@ -304,12 +304,12 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
             check_ledger(job.workspace, vault)
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
+        if job.free_instead is not None:
+            context.say(NOISE_WITHOUT_NEED.format(release=job.free_instead))
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
             use = None if payer is None else _use(vault, payer, found, rows, job.spec.protect)
             return PreviewResult(found, rows.count, outputs=inputs.model.outputs, use=use)
-        if job.free_instead is not None:
-            context.say(NOISE_WITHOUT_NEED.format(release=job.free_instead))
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):
             with job.affordability(service, rows.count).refuse_with_advice():

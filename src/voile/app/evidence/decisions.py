@@ -1,7 +1,7 @@
 """A page for each decision that an explanation was given for.
 
-GDPR 15(1)(h) and 22, AI Act 86: what the system contributed follows from log and ledger; what it was
-used for, and by whom, only its deployer can say. Those fields stay visibly blank.
+GDPR 15(1)(h) and 22, AI Act 86: what the system contributed follows from log and ledger. What it
+was used for, and by whom, only its deployer can say: those fields stay visibly blank.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from voile.app.evidence.lines import (
 )
 from voile.app.explain import ReleaseService
 from voile.core.description import Description
-from voile.core.errors import InvalidInput, VoileError
-from voile.core.explanation import Explanation, is_saved
+from voile.core.errors import InvalidInput, UnreadableFile, VoileError
+from voile.core.explanation import Explanation
 from voile.core.input_file import read_file
 from voile.records.audit_log import (
     Policy,
@@ -172,9 +172,13 @@ class DecisionPages:
             yield None, None
 
     def _stored(self, charge: str) -> Explanation | None:
+        """None for what is no explanation: tables and moments that models are made from."""
         vault = self.service.vault
         kept = vault.storage.read_snapshot(lambda t: vault.ledger.paid(t, charge).kept)
-        return Explanation.from_bytes(kept.answer) if is_saved(kept.answer) else None
+        try:
+            return Explanation.from_bytes(kept.answer)
+        except UnreadableFile:
+            return None
 
     def _page(
         self, answer: Answer, row: int | None, explanation: Explanation | None
@@ -277,8 +281,7 @@ def _numbered(whole: Explanation) -> Iterator[tuple[int | None, Explanation]]:
     if len(whole) == 1:
         yield None, whole
         return
-    for number, row in enumerate(whole, start=1):
-        yield number, row
+    yield from enumerate(whole, start=1)
 
 
 def _strongest(described: Description) -> str:

@@ -81,7 +81,7 @@ class LogFacts:
         accounts: by name, as last opened.
         attacks: in order.
         answers: the newest releases and free calls, newest first.
-        free_models: for each model that was explained exactly and for free, the last record of that.
+        free_models: the last record of an exact and free explanation, for each model.
     """
 
     origin: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.toml_text import parse_toml
 
 RECORDS_PAGE: Final = "records.html"
+_OF_DECISION: Final = re.compile(r"^decision-\d+(-\d+)?(?=\.)")
 
 
 class Standing(StrEnum):
@@ -203,8 +205,15 @@ class Statements:
         )
 
     def check_known(self) -> None:
-        """Refuse a key that nothing asks for: a mistyped one would stay blank."""
-        unknown = sorted(set(self.says) - set(self.asked))
+        """Refuse a key that nothing asks for: a mistyped one would stay blank.
+
+        One about a decision that has no page this time is known all the same.
+        """
+        unknown = sorted(
+            key
+            for key in set(self.says) - set(self.asked)
+            if _OF_DECISION.sub("decision", key) not in self.asked
+        )
         if unknown:
             raise InvalidInput(
                 f"statements: nothing asks for {', '.join(unknown)}; statements.toml of an output "

@@ -1,11 +1,12 @@
 """A model's files, signed in the form of OpenSSF Model Signing 1.0.
 
-The form is a Sigstore bundle: a DSSE envelope around an in-toto statement that lists every file with
-its SHA-256. Its verifiers know ECDSA keys only, the log signs with Ed25519. So a P-256 key is derived
-from the log's key: one secret to guard, and the same public key for ever. A note signed by the log's
-own key names that public key and the digest of each bundle, so trust in one is trust in the other.
+The form is a Sigstore bundle: a DSSE envelope around an in-toto statement that lists every file
+with its SHA-256. Its verifiers know ECDSA keys only, the log signs with Ed25519. So a P-256 key is
+derived from the log's key: one secret to guard, and the same public key for ever. A note signed by
+the log's own key names that public key and the digest of each bundle: trust in one is trust in the
+other.
 
-    model_signing verify key FOLDER --signature NAME.sig --public-key model-signing.pub
+    model_signing verify key FOLDER --signature NAME.sig --public_key model-signing.pub
 """
 
 from __future__ import annotations
