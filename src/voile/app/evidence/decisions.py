@@ -25,11 +25,13 @@ from voile.app.evidence.lines import (
     to_file,
     to_record,
 )
+from voile.app.evidence.promises import promise_in_words
 from voile.app.explain import ReleaseService
 from voile.core.description import Description
 from voile.core.errors import InvalidInput, UnreadableFile, VoileError
 from voile.core.explanation import Explanation
 from voile.core.input_file import read_file
+from voile.core.schema import Schema
 from voile.records.audit_log import (
     Policy,
     Receipt,
@@ -137,12 +139,14 @@ class DecisionPages:
 
     Args:
         saved: by number of the record, what somebody saved.
+        schemas: of rows, for labels and units; the one with the names of an answer is taken.
     """
 
     service: ReleaseService
     facts: LogFacts
     statements: Statements
     saved: Mapping[int, Sequence[SavedAnswer]]
+    schemas: Sequence[Schema] = ()
 
     def pages(self, most: int) -> Iterator[tuple[DecisionPage, dict[str, bytes]]]:
         """Newest first, at most so many, each with the files that prove it."""
@@ -186,7 +190,7 @@ class DecisionPages:
         number = answer.number
         name = f"decision-{number}" if row is None else f"decision-{number}-{row}"
         proofs, command = self._proofs(answer)
-        described = None if explanation is None else explanation.describe(0)
+        described = None if explanation is None else self._described(explanation)
         warnings = self._warnings(answer)
         sections = (
             Section("What the system contributed", self._contributed(name, answer, described)),
@@ -200,6 +204,11 @@ class DecisionPages:
         document = EvidenceDocument(name, title, about, sections)
         page = DecisionPage(number, row, answer.record.time, document, described, warnings, command)
         return page, proofs
+
+    def _described(self, explanation: Explanation) -> Description:
+        names = tuple(explanation.feature_names)
+        known = (each for each in self.schemas if tuple(each.feature_names) == names)
+        return explanation.describe(0, schema=next(known, None))
 
     def _stated(self, name: str) -> tuple[EvidenceLine, ...]:
         asked = {
@@ -299,8 +308,5 @@ def _protection(name: str, answer: Answer) -> EvidenceLine:
     if record.epsilon is None or record.delta is None:
         found = "No privacy guarantee: made from public artefacts, or not covered."
         return present(f"{name}.promise", asked, found, link)
-    found = (
-        f"ε = {record.epsilon:.4g}, δ = {record.delta:.4g} for each {record.unit} of "
-        f"{record.dataset}"
-    )
+    found = promise_in_words(record)
     return present(f"{name}.promise", asked, found, link)

@@ -22,7 +22,8 @@ from voile.app.evidence.lines import (
     to_record,
 )
 from voile.app.evidence.models import ModelFacts
-from voile.core.guarantee import Protected, ProtectedUnit, Relation
+from voile.app.evidence.promises import promise_in_words, protected_by
+from voile.core.guarantee import ProtectedUnit, Relation
 from voile.records.audit_log import (
     AssessmentRecord,
     BudgetOpenedRecord,
@@ -318,7 +319,7 @@ def _processing(source: EvidenceSource) -> Iterator[EvidenceLine]:
 
 def _account(name: str, opened: Opened, source: EvidenceSource) -> Iterator[EvidenceLine]:
     record, link = opened.record, to_record(opened.number)
-    protected = _protected(record)
+    protected = protected_by(record)
     yield present(f"dpia.{name}.unit", "Unit: what one record is", _unit(record), link)
     relation = Relation(record.relation)
     yield present(
@@ -330,7 +331,7 @@ def _account(name: str, opened: Opened, source: EvidenceSource) -> Iterator[Evid
     yield present(
         f"dpia.{name}.promise",
         "ε and δ, in words",
-        protected_in_words(protected, record.epsilon, record.delta),
+        f"{promise_in_words(record)} (ε = {record.epsilon:g}, δ = {record.delta:g})",
         link,
     )
     yield present(
@@ -351,12 +352,6 @@ def _account(name: str, opened: Opened, source: EvidenceSource) -> Iterator[Evid
 
 def _pays(record: object, name: str) -> bool:
     return isinstance(record, ReleaseRecord) and record.account == name
-
-
-def _protected(record: BudgetOpenedRecord) -> Protected:
-    unit = ProtectedUnit(record.unit)
-    columns = ("the declared columns",) if unit is ProtectedUnit.COLUMNS else ()
-    return Protected(unit, Relation(record.relation), record.dataset, columns)
 
 
 def _unit(record: BudgetOpenedRecord) -> str:
@@ -380,15 +375,6 @@ _WHO_OTHERS = (
     "allows, and no more. The custodian, and whoever reads the database or the keys, sees the "
     "records themselves: no promise holds against them."
 )
-
-
-def protected_in_words(protected: Protected, epsilon: float, delta: float) -> str:
-    """Through the view, which says it the same way on every page."""
-    from voile.core.rendering import find_view
-
-    words = find_view("promise in words")
-    assert words is not None
-    return str(words(protected, epsilon, delta))
 
 
 def _attacks(source: EvidenceSource) -> Iterator[EvidenceLine]:

@@ -36,6 +36,7 @@ from voile.core.atomic_file import disk_fault, replace_file
 from voile.core.errors import InvalidInput
 from voile.core.input_file import LARGEST_TEXT, read_file
 from voile.core.rendering import render_html
+from voile.core.schema import Schema
 from voile.records.audit_log import decode_record
 from voile.records.vault import WORKSPACE, Place, Vault, open_vault_at
 
@@ -162,7 +163,9 @@ def _collected(
     source = EvidenceSource(facts, statements, models, cards, signed, witnesses)
     makers = (technical_documentation, impact_annex, audit_controls)
     documents = tuple(make(source) for make in makers)
-    made = list(DecisionPages(service, facts, statements, saved).pages(command.last))
+    made = list(
+        DecisionPages(service, facts, statements, saved, _schemas(file, models)).pages(command.last)
+    )
     statements.check_known()
     files |= {name: content for _, proofs in made for name, content in proofs.items()}
     if vault.place.policy.exists():
@@ -175,6 +178,13 @@ def _collected(
         command.folder, facts, documents, decisions, models, (), (*remarks, *unused)
     )
     return _written(result, files, vault)
+
+
+def _schemas(file: WorkspaceFile | None, models: Sequence[ModelFacts]) -> list[Schema]:
+    tables = {} if file is None else file.tables.schemas
+    paths = [] if file is None else [file.folder / each.file for each in tables.values()]
+    own = [each.schema for each in models if each.schema is not None]
+    return [*(Schema.load(path) for path in paths if path.is_file()), *own]
 
 
 def _saved(folders: Iterable[Path], vault: Vault) -> tuple[dict[int, list[SavedAnswer]], list[str]]:

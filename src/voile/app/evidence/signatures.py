@@ -19,17 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_public_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from voile.core.errors import InvalidInput, VerificationFailed
+from voile.core.errors import InvalidInput
 from voile.core.input_file import read_file
 from voile.records.audit_log import SigningKey
 from voile.records.audit_log.notes import Note
@@ -109,21 +104,6 @@ def statement(folder: Path) -> dict[str, Any]:
         "predicateType": _PREDICATE,
         "predicate": {"serialization": serialization, "resources": resources},
     }
-
-
-def verify_signature(folder: Path, bundle: bytes, public_key: bytes) -> None:
-    """Check a bundle against the files of a folder; `VerificationFailed` if it does not fit."""
-    key = load_pem_public_key(public_key)
-    try:
-        envelope = json.loads(bundle)["dsseEnvelope"]
-        payload = base64.b64decode(envelope["payload"])
-        signature = base64.b64decode(envelope["signatures"][0]["sig"])
-        assert isinstance(key, ec.EllipticCurvePublicKey)
-        key.verify(signature, _to_be_signed(payload), ec.ECDSA(hashes.SHA256()))
-    except (InvalidSignature, ValueError, LookupError, TypeError) as error:
-        raise VerificationFailed(f"{folder}: the signature does not verify") from error
-    if json.loads(payload) != statement(folder):
-        raise VerificationFailed(f"{folder}: its files are not those that were signed")
 
 
 def _to_be_signed(payload: bytes) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.unit.app import training_examples as training
+from tests.unit.app.evidence.bundles import verify_signature
 from tests.unit.app.workspace import examples as workspaces
 
 from voile.app.calls import Context, handle
@@ -21,7 +22,6 @@ from voile.app.commands.explain import Explain
 from voile.app.evidence.decisions import DecisionPage
 from voile.app.evidence.handler import EvidenceResult
 from voile.app.evidence.lines import Standing
-from voile.app.evidence.signatures import verify_signature
 from voile.core.errors import InvalidInput
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -35,7 +35,6 @@ model = "approval"
 schema = "approval"
 background = "public"
 """
-GIVEN = ("free.voile", "rows")
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +151,7 @@ def test_each_person_has_a_page_and_the_fields_of_the_deployer_are_blank(
         assert page.described is not None
         for each in page.described.outputs[0].contributions:
             assert each.text in html.unescape(text)
+    assert "employed = no" in html.unescape(read(collected, "decision-1-1.html")), "a label"
     first, second = (read(collected, f"{page.name}.html") for page in charged)
     values = [
         {each.value_text for each in page.described.outputs[0].contributions}
@@ -282,7 +282,8 @@ def test_a_model_has_a_card_and_a_signature(people: EvidenceResult) -> None:
     assert header["metrics"][0]["name"] == "log-loss"
     assert "records in the log: 1, 2, 3" in body
     bundle, key = (people.folder / name for name in ("model-made.sig", "model-signing.pub"))
-    verify_signature(people.folder.parent / "made", bundle.read_bytes(), key.read_bytes())
+    folder = people.folder.parent / "made"
+    assert verify_signature(folder, bundle.read_bytes(), key.read_bytes()) == ""
 
 
 def test_the_annex_says_the_promise_in_words(people: EvidenceResult) -> None:
