@@ -25,9 +25,9 @@ class PromisingRecord(Protocol):
 
 def protected_by(record: PromisingRecord) -> Protected:
     """Whose records; the log does not name columns."""
-    unit = ProtectedUnit(record.unit)
+    unit = ProtectedUnit(str(record.unit))
     columns = ("the declared columns",) if unit is ProtectedUnit.COLUMNS else ()
-    return Protected(unit, Relation(record.relation), str(record.dataset), columns)
+    return Protected(unit, Relation(str(record.relation)), str(record.dataset), columns)
 
 
 def promise_in_words(record: PromisingRecord) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from voile.app.evidence.lines import (
     EvidenceLine,
+    Link,
     Standing,
     Statements,
     missing,
@@ -29,7 +30,7 @@ def statements(tmp_path: Path, text: str) -> Statements:
 
 
 @pytest.mark.parametrize("links", [(), (to_file("card.md"),)])
-def test_a_present_line_links_to_a_record_or_names_who_stated_it(links: tuple) -> None:
+def test_a_present_line_links_to_a_record_or_names_who_stated_it(links: tuple[Link, ...]) -> None:
     with pytest.raises(InvalidInput, match="present if"):
         present("a", "asked", "found", *links)
     assert present("a", "asked", "found", *links, to_record(3)).standing is Standing.PRESENT
