@@ -88,7 +88,6 @@ class LogFacts:
     size: int
     root: str
     signed: int
-    checkpoint: bytes | None
     kinds: Mapping[str, KindUse]
     accounts: Mapping[str, Opened]
     attacks: Sequence[Attack]
@@ -106,19 +105,16 @@ class LogFacts:
 
     @classmethod
     def _read(cls, vault: Vault, t: Reader, last: int) -> Self:
-        from voile.records.audit_log.log import latest_published
-
         seen = _Seen(deque(maxlen=last))
         while page := vault.log.records(t, first=seen.size, limit=_PAGE):
             for content in page:
                 seen.take(decode_record(content))
-        head, note = vault.log.head(t), latest_published(t)
+        head = vault.log.head(t)
         return cls(
             origin=vault.log.origin,
             size=head.size,
             root=head.root.hex(),
             signed=vault.log.signed_size(t),
-            checkpoint=None if note is None else note.note,
             kinds=seen.kinds,
             accounts=seen.accounts,
             attacks=seen.attacks,
