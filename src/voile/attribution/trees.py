@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -45,6 +45,8 @@ def is_tree(model: Any) -> bool:
     return type(model).__name__ in _TREES.get(home, ())
 
 
+_SINGLE: Final = ("xgboost", "catboost")
+"""They compare in single precision; shap's reading does not say so."""
 PATH_DEPENDENT = "absent features follow the paths of the training rows (tree-path-dependent)"
 
 
@@ -179,7 +181,9 @@ def read_leaf_sums(source: Any, row: Rows) -> tuple[Any, LeafSums]:
     groups = grouped_leaves(ensemble, np.arange(len(row)))
     if groups is None:
         raise InvalidInput("the trees are too large")
-    return ensemble, LeafSums.from_groups(ensemble, groups)
+    sums = LeafSums.from_groups(ensemble, groups)
+    home = type(source).__module__.partition(".")[0]
+    return ensemble, replace(sums, dtype=np.float32) if home in _SINGLE else sums
 
 
 def _shap_trees(source: Any, background: Rows | None) -> Any:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -80,11 +80,14 @@ class BoundedTrees:
             return None
         if places is not None and max(places) >= len(sums.constant):
             return None  # boosting has one score for two classes
-        offset, leaves = _leaves(ensemble, places)
-        size = np.abs(offset).max() + sum(float(np.abs(each).max()) for each in leaves)
-        is_steady = size * sum(map(len, leaves)) <= _STEADY * width  # 3
         sums = sums if places is None else sums.only(places)
-        if not is_steady or not _is_same(model, sums, schema, width):  # 1
+        shift = _shift(model, sums, schema, width)
+        if shift is None:  # 1
+            return None
+        offset, leaves = _leaves(ensemble, places)
+        sums, offset = replace(sums, constant=sums.constant + shift), offset + shift
+        size = np.abs(offset).max() + sum(float(np.abs(each).max()) for each in leaves)
+        if size * sum(map(len, leaves)) > _STEADY * width:  # 3
             return None
         lower = offset + sum(each.min(axis=0) for each in leaves)
         upper = offset + sum(each.max(axis=0) for each in leaves)
@@ -119,12 +122,21 @@ def _leaves(
     return offset[list(places)], [each[:, list(places)] for each in leaves]
 
 
-def _is_same(model: WrappedModel, sums: LeafSums, schema: Schema, width: float) -> bool:
-    """Whether the model answers what the leaves add up to, on rows that are public."""
+def _shift(
+    model: WrappedModel, sums: LeafSums, schema: Schema, width: float
+) -> NDArray[np.float64] | None:
+    """What the model adds to every sum of leaves, on rows that are public; None if it answers
+    something else. shap does not read the constant that CatBoost adds."""
     rows = np.vstack([schema.null_row, draw_rows(schema, _PROBES, np.random.default_rng(0))])
     with silenced():
-        said, (found, _) = model.predict(rows.copy()), model.outputs.clamp(sums.outputs(rows))
-    return said.shape == found.shape and bool(np.abs(said - found).max() <= CLOSE * width)
+        said, found = model.predict(rows.copy()), sums.outputs(rows)
+        if said.shape != found.shape:
+            return None
+        shift = np.median(said - found, axis=0)
+        for each in (np.zeros_like(shift), shift):
+            if np.abs(said - model.outputs.clamp(found + each)[0]).max() <= CLOSE * width:
+                return each
+    return None
 
 
 def _fits(
