@@ -34,7 +34,7 @@ def test_lines_say_their_standing_and_where_they_come_from() -> None:
     assert '<a href="records.html#record-6">record 6</a>' in page
     assert "desk &amp; phone" in page
     assert "stated by R. &lt;Muster&gt;" in page
-    assert '<span class="standing missing">missing</span> run voile assess' in page
+    assert '<span class="standing absent">missing</span> run voile assess' in page
     assert "<h1>Title &lt;x&gt;</h1>" in page
 
 
