@@ -212,7 +212,7 @@ def raw_scores(classifier: Any, outputs: DeclaredOutputs | None = None) -> Wrapp
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> model = raw_scores(LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"]))
-    >>> model.output_names, model.predict(np.array([[0.5]])).round(9).tolist()
+    >>> model.output_names, model.predict(np.array([[0.5]])).round(3).tolist()
     (('yes',), [[0.0]])
     """
     whole, labels = wrap(classifier), [str(label) for label in classifier.classes_]

@@ -224,7 +224,7 @@ def _alarms(model: ModelFacts) -> EvidenceLine:
 
 def _record_keeping(source: EvidenceSource) -> Iterator[EvidenceLine]:
     facts = source.facts
-    kinds = ", ".join(f"{kind} ({use.count})" for kind, use in sorted(facts.kinds.items()))
+    kinds = ", ".join(f"{kind} ({use.times})" for kind, use in sorted(facts.kinds.items()))
     whole = (0, facts.size - 1) if facts.size > 1 else (0,) if facts.size else ()
     yield on_record(
         "article-12.1",

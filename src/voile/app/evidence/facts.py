@@ -32,7 +32,7 @@ _EXACT: Final = tuple(
 class KindUse(NamedTuple):
     """How often records of a kind appear, and the first and the last of them."""
 
-    count: int
+    times: int
     first: int
     last: int
 
@@ -133,7 +133,7 @@ class LogFacts:
 
     def count(self, *kinds: str) -> int:
         """How many records there are of these kinds."""
-        return sum(use.count for kind in kinds if (use := self.use(kind)) is not None)
+        return sum(use.times for kind in kinds if (use := self.use(kind)) is not None)
 
 
 @dataclass
@@ -150,8 +150,8 @@ class _Seen:
     def take(self, record: Any) -> None:
         number, self.size = self.size, self.size + 1
         before = self.kinds.get(record.kind)
-        count, first = (0, number) if before is None else before[:2]
-        self.kinds[record.kind] = KindUse(count + 1, first, number)
+        times, first = (0, number) if before is None else before[:2]
+        self.kinds[record.kind] = KindUse(times + 1, first, number)
         match record:
             case BudgetOpenedRecord():
                 self.accounts[record.account] = Opened(number, record)

@@ -238,7 +238,7 @@ def _cited(result: EvidenceResult, vault: Vault) -> Iterator[CitedRecord]:
         content = vault.storage.read_snapshot(lambda t, n=number: vault.log.record(t, n))  # type: ignore[misc]
         record = decode_record(content)
         facts = {name: _plain(each) for name, each in vars(record).items() if each is not None}
-        yield CitedRecord(number, record.kind, facts and int(record.time), facts)
+        yield CitedRecord(number, record.kind, int(record.time), facts)
 
 
 def _plain(value: object) -> str:
