@@ -28,7 +28,7 @@ from voile.models import Box, WrappedModel, raw_scores, wrap
 from voile.release import PUBLIC, PrivateBackgroundShapley
 
 SEED = 11
-FEATURES, TRAINED_ON, BACKGROUND, EXPLAINED, TREES = 10, 2_000, 200, 200, 100
+FEATURES, TRAINED_ON, BACKGROUND, EXPLAINED, TREES = 10, 2_000, 200, 40, 100
 AT_MOST = 1.1
 SCHEMA = Schema("drawn", tuple(Feature(f"f{i}", Numbers(0, 1)) for i in range(FEATURES)))
 Array = NDArray[np.float64]
@@ -98,8 +98,8 @@ def case(
     one = [lambda ask=ask: spent(lambda: ask(explained[:1])) for ask in again]
     peer_one, ours_one, paid_one = (1e3 * each for each in alternate(one, rounds=9))
     return [
-        compare(f"{name}: plain, 200 rows", "CPU s", ours, peer, at_most=AT_MOST),
-        compare(f"{name}: charged, 200 rows", "CPU s", paid, peer, at_most=AT_MOST),
+        compare(f"{name}: plain, 40 rows", "CPU s", ours, peer, at_most=AT_MOST),
+        compare(f"{name}: charged, 40 rows", "CPU s", paid, peer, at_most=AT_MOST),
         compare(f"{name}: plain, one more row", "CPU ms", ours_one, peer_one, at_most=AT_MOST),
         compare(f"{name}: charged, one more row", "CPU ms", paid_one, peer_one, at_most=AT_MOST),
     ]
