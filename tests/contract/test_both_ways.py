@@ -78,6 +78,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "AddKey": "tests/unit/app/test_keys.py",
     "ListKeys": "tests/unit/app/test_keys.py",
     "RevokeKey": "tests/unit/app/test_keys.py",
+    "EraseAnswers": "tests/unit/app/test_erasure.py",
     "Backup": "tests/unit/app/test_backups.py",
     "Restore": "tests/unit/app/test_backups.py",
     "StartTestbed": "tests/unit/app/testbed/test_handler.py",

@@ -27,6 +27,7 @@ from voile.app.commands import (
     recommend,
     serve,
     train,
+    vault,
     workspace,
 )
 from voile.app.commands.fields import Command
@@ -85,6 +86,7 @@ HANDLERS: Final[dict[type[Command], str]] = {
     backup.Backup: "voile.app.backups:back_up",
     backup.Restore: "voile.app.backups:restore",
     evidence.CollectEvidence: "voile.app.evidence.handler:collect",
+    vault.EraseAnswers: "voile.app.erasure:erase",
     serve.Serve: "voile.app.serving.handler:serve",
     serve.AddKey: "voile.app.keys:add",
     serve.ListKeys: "voile.app.keys:list_all",

@@ -138,6 +138,16 @@ class BackgroundTable(_Table):
     origin: Text | None = None
 
 
+class RecommenderTable(_Table):
+    """A recommender, for the HTTP service.
+
+    Args:
+        source: the folder that `voile recommend train` wrote, charged to this workspace's ledger.
+    """
+
+    source: File
+
+
 class AccountTable(_Table):
     """What an account promises. The ledger knows; this is compared with it, and never believed.
 
@@ -178,6 +188,7 @@ class WorkspaceTables(_Table):
         origin: name of the log, compared with the one that stands in it.
         releases: each the fields of an `ExplanationSpec`, with names of the other tables; one that
             costs nothing may be `anonymous`: the HTTP service answers it without a key.
+        recommenders: what recommends, over HTTP.
         serve: the HTTP service.
     """
 
@@ -189,6 +200,7 @@ class WorkspaceTables(_Table):
     backgrounds: dict[Name, BackgroundTable] = {}
     accounts: dict[str, AccountTable] = {}
     releases: dict[Name, dict[str, Any]] = {}
+    recommenders: dict[Name, RecommenderTable] = {}
     serve: ServeTable = ServeTable()
 
 
@@ -364,6 +376,8 @@ class WorkspaceFile:
             for name, each in made.items():
                 if each.origin is not None and names_origin_file(each.origin):
                     yield (kind, name, "origin"), each.origin
+        for name, recommender in tables.recommenders.items():
+            yield ("recommenders", name, "source"), recommender.source
         for name, said in tables.releases.items():
             yield from (
                 (("releases", name, key), said[key]) for key in _FILES_OF_RELEASE if key in said

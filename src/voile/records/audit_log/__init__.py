@@ -6,7 +6,8 @@ A tour, by what you want to do:
   `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
   `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
   `WeightingRecord`, `EvidenceRecord`, `AssessmentRecord`, `EventsAssessmentRecord`,
-  `KeyRotationRecord`, `CheckpointAcceptedRecord`, `KeyIssuedRecord`, `KeyRevokedRecord`; commit
+  `KeyRotationRecord`, `CheckpointAcceptedRecord`, `KeyIssuedRecord`, `KeyRevokedRecord`,
+  `AnswersErasedRecord`; commit
   to a query or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from voile.records.audit_log.publishing import rotate as rotate
     from voile.records.audit_log.receipt import Receipt as Receipt
     from voile.records.audit_log.records import AbsenceRecord as AbsenceRecord
+    from voile.records.audit_log.records import AnswersErasedRecord as AnswersErasedRecord
     from voile.records.audit_log.records import AssessmentRecord as AssessmentRecord
     from voile.records.audit_log.records import BudgetOpenedRecord as BudgetOpenedRecord
     from voile.records.audit_log.records import BudgetRenewedRecord as BudgetRenewedRecord
@@ -119,6 +121,7 @@ _HOMES = {
         "EvidenceRecord",
         "FederationRoundRecord",
         "KeyIssuedRecord",
+        "AnswersErasedRecord",
         "KeyRevokedRecord",
         "KeyRotationRecord",
         "ParticipationRecord",

@@ -14,6 +14,7 @@ from tests.unit.records.audit_log.examples import LOG_KEY, release, signing_key
 from voile.core.errors import InvalidInput
 from voile.records.audit_log import (
     AbsenceRecord,
+    AnswersErasedRecord,
     AssessmentRecord,
     BudgetOpenedRecord,
     BudgetRenewedRecord,
@@ -232,6 +233,7 @@ RECORDS: list[Record] = [
         time=9, key="3f9a10c2b4d5", duties="audit explain", expires=99, issuer="command line"
     ),
     KeyRevokedRecord(time=10, key="3f9a10c2b4d5", issuer="key 0d9a10c2b4d5"),
+    AnswersErasedRecord(time=11, before=10.0, answers=3, issuer="command line"),
 ]
 
 
