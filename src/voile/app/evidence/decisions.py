@@ -140,6 +140,7 @@ class DecisionPages:
     Args:
         saved: by number of the record, what somebody saved.
         schemas: of rows, for labels and units; the one with the names of an answer is taken.
+        remarks: grows by what has no page, and why.
     """
 
     service: ReleaseService
@@ -147,6 +148,7 @@ class DecisionPages:
     statements: Statements
     saved: Mapping[int, Sequence[SavedAnswer]]
     schemas: Sequence[Schema] = ()
+    remarks: list[str] = field(default_factory=list)
 
     def pages(self, most: int) -> Iterator[tuple[DecisionPage, dict[str, bytes]]]:
         """Newest first, at most so many, each with the files that prove it."""
@@ -160,7 +162,7 @@ class DecisionPages:
 
     def _rows(self, answer: Answer) -> Iterator[tuple[int | None, Explanation | None]]:
         """Each person that an answer is about; nothing if it is about many people together."""
-        if isinstance(answer.record, ReleaseRecord):
+        if isinstance(answer.record, ReleaseRecord) and not self._is_erased(answer.record):
             whole = self._stored(answer.record.charge)
             if whole is not None and whole.describe(0).signed:
                 yield from _numbered(whole)
@@ -172,8 +174,21 @@ class DecisionPages:
                 return
         for each in sorted(saved, key=lambda each: each.row or 0):
             yield each.row, each.explanation
-        if not saved:
-            yield None, None
+        if saved:
+            return
+        if isinstance(answer.record, ReleaseRecord):
+            said = "its stored answer was erased, so it has no page (voile vault erase)"
+            self.remarks.append(f"record {answer.number}: {said}")
+            return
+        yield None, None
+
+    def _is_erased(self, record: ReleaseRecord) -> bool:
+        vault = self.service.vault
+        try:
+            vault.storage.read_snapshot(lambda t: vault.ledger.paid(t, record.charge))
+        except InvalidInput:
+            return True
+        return False
 
     def _stored(self, charge: str) -> Explanation | None:
         """None for what is no explanation: tables and moments that models are made from."""
@@ -251,6 +266,8 @@ class DecisionPages:
         """Receipt and answer of a charge; only what a checkpoint covers, and nothing is signed."""
         number, record = answer.number, answer.record
         if number >= self.facts.signed or not isinstance(record, ReleaseRecord):
+            return {}, ""
+        if self._is_erased(record):
             return {}, ""
         receipt, saved = f"receipt-{number}{_PROOF}", f"answer-{number}{_SAVED}"
         stored = self._stored(record.charge)

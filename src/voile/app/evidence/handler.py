@@ -163,20 +163,18 @@ def _collected(
     source = EvidenceSource(facts, statements, models, cards, signed, witnesses)
     makers = (technical_documentation, impact_annex, audit_controls)
     documents = tuple(make(source) for make in makers)
-    made = list(
-        DecisionPages(service, facts, statements, saved, _schemas(file, models)).pages(command.last)
-    )
+    decisions_of = DecisionPages(service, facts, statements, saved, _schemas(file, models))
+    made = list(decisions_of.pages(command.last))
+    remarks = [*remarks, *unused, *decisions_of.remarks]
     statements.check_known()
     files |= {name: content for _, proofs in made for name, content in proofs.items()}
     if vault.place.policy.exists():
         files[POLICY] = read_file(vault.place.policy, LARGEST_TEXT)
     files[STATEMENTS] = statements.to_toml().encode()
     decisions = [page for page, _ in made]
-    for line in (*remarks, *unused):
+    for line in remarks:
         context.say(line)
-    result = EvidenceResult(
-        command.folder, facts, documents, decisions, models, (), (*remarks, *unused)
-    )
+    result = EvidenceResult(command.folder, facts, documents, decisions, models, (), remarks)
     return _written(result, files, vault)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import json
 import re
+import shutil
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from voile.app.calls import Context, handle
 from voile.app.commands.audit import ShowLog, VerifyProof
 from voile.app.commands.evidence import CollectEvidence
 from voile.app.commands.explain import Explain
+from voile.app.commands.vault import EraseAnswers
 from voile.app.evidence.decisions import DecisionPage
 from voile.app.evidence.handler import EvidenceResult
 from voile.app.evidence.lines import Standing
@@ -207,6 +210,17 @@ def test_an_answer_that_its_receipt_does_not_prove_is_not_used(loans: Path, tmp_
         "there is no receipt beside it",
     ]
     assert "there is no receipt beside it" in read(result, "index.html")
+
+
+def test_an_erased_answer_has_no_page_and_that_is_said(loans: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(loans, home)
+    moment = datetime.now(UTC).isoformat()
+    handle(EraseAnswers(before=moment, workspace=home, sure=True))
+    result = collect(home, tmp_path / "x")
+    assert [page.record for page in result.decisions] == [2]
+    assert any("record 1: its stored answer was erased" in line for line in result.remarks)
+    assert "was erased" in read(result, "index.html")
 
 
 def test_noise_without_need_is_a_warning(collected: EvidenceResult, tmp_path: Path) -> None:
