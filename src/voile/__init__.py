@@ -96,12 +96,14 @@ _FORMER = {
 
 
 for _kind, _view in {
+    "asset of the dashboard": "voile.views.assets:asset_bytes",
     "budget page": "voile.views.pages:budget_html",
     "budget": "voile.views.pages:budget_status_html",
     "cited records": "voile.views.evidence:records_html",
     "decision page": "voile.views.evidence:decision_html",
     "evidence": "voile.views.evidence:evidence_html",
     "evidence document": "voile.views.evidence:document_html",
+    "dashboard page": "voile.views.dashboard:page_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
     "explanation in Python": "voile.views.pages:view_html",
