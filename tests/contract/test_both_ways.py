@@ -52,6 +52,7 @@ from voile.app.commands.budget import (
     ShowBudgets,
     VerifyBudgets,
 )
+from voile.app.commands.evidence import CollectEvidence
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
@@ -380,6 +381,10 @@ CASES: Final[Mapping[str, Case]] = {
         stated(Assess, subject="voile.toml", minutes=0.01), "assess", "workspace", code=6
     ),
     "assess nothing": Case(stated(Assess, subject="nowhere"), "assess", refused="InvalidInput"),
+    "evidence": Case(stated(CollectEvidence, folder="proof", answers=["."]), "evidence", "people"),
+    "evidence over another": Case(
+        stated(CollectEvidence, folder="made"), "evidence", "people", refused="InvalidInput"
+    ),
     "demo": Case(stated(RunDemo, folder="shown", rows=60), "demo"),
 }
 OLD_FEDERATION: Final = """\
