@@ -113,6 +113,7 @@ def _environment(folder: Path, database: str) -> Iterator[None]:
     yield
     del os.environ["VOILE_DATABASE"]
     sys.path.remove(str(folder))
+    sys.modules.pop("clinic_model", None)  # the next workspace has one of its own
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ from tests.unit.server.test_running import Process, process
 from voile.app.explain import ExplanationSpec
 from voile.app.workspace import start_workspace
 
-COUNT, WARM_UP, SEED = 960, 5, 3
-CLIENTS = 8
-DELAY = "1.0"
+COUNT, WARM_UP, SEED = 640, 2, 3
+CLIENTS = 32
+DELAY = "4.0"
 LEVEL = 1e-3
 RELEASE, DATASET = "approval", "customers v1"
 SCHEMA = """\
