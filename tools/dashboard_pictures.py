@@ -9,7 +9,7 @@ import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from PIL import Image
 from tests.support.dashboards import PATIENCE, QUIET, DashboardHouse, find_browser, running, sign_in
@@ -65,6 +65,7 @@ PAGES: Final[dict[str, tuple[str, Act]]] = {
     "records": ("/records", _nothing),
     "refusals": ("/records?q=kind:refusal", _nothing),
     "record": ("/records/3", _nothing),
+    "evidence": ("/evidence", _nothing),
     "keys": ("/keys", _nothing),
     "verify": ("/verify", _verified),
 }
@@ -82,7 +83,11 @@ def main() -> None:
     ):
         key = house.issue("ward 3", *Duty)
         browser = driver.chromium.launch(executable_path=find_browser(), args=list(QUIET))
-        for kind, width, scheme in (("", 1000, "light"), ("-phone", 390, "dark")):
+        kinds: tuple[tuple[str, int, Literal["light", "dark"]], ...] = (
+            ("", 1000, "light"),
+            ("-phone", 390, "dark"),
+        )
+        for kind, width, scheme in kinds:
             context = browser.new_context(
                 viewport={"width": width, "height": 600}, color_scheme=scheme
             )
