@@ -213,6 +213,8 @@ def test_evidence_links_to_records_and_is_made_aside_for_a_long_log(
     assert "for you to state" in text
     assert '<a href="/records/' in text
     assert "is being read" not in text
+    assert "Nothing was answered yet" not in text
+    assert f"{PEOPLES_BUDGET}/" not in text
     monkeypatch.setattr("voile.app.dashboard.evidence.AT_ONCE", 1)
     house.key()  # one more record
     assert somebody.get("/evidence").status_code == 200
@@ -220,3 +222,7 @@ def test_evidence_links_to_records_and_is_made_aside_for_a_long_log(
         if thread.name == "voile evidence":
             thread.join(60)
     assert "is being read" not in somebody.get("/evidence").text
+    monkeypatch.setattr("voile.app.dashboard.evidence.AT_ONCE", 10_000)
+    monkeypatch.setattr("voile.app.dashboard.evidence.MOST_ACCOUNTS", 1)
+    house.key()
+    assert "3 accounts, too many for a page" in somebody.get("/evidence").text

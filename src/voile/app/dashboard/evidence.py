@@ -8,7 +8,7 @@ the background, and the page says which record they go up to.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from voile.app.dashboard.dashboard import Dashboard
@@ -23,12 +23,16 @@ from voile.app.evidence.documents import (
 from voile.app.evidence.facts import LogFacts
 from voile.app.evidence.lines import EvidenceDocument, Statements
 from voile.app.evidence.models import find_models
+from voile.app.explain.per_record import parent_of_record
 from voile.core.errors import VoileError
 
 AT_ONCE: Final = 2000
 """Records that are read while somebody waits."""
 RULE_KINDS: Final = ("alert", "measure", "lift", "rule set")
 _MOST: Final = 20
+_ANSWERS: Final = 20
+MOST_ACCOUNTS: Final = 200
+"""The documents name all accounts: with more, they are no page."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,21 @@ class EvidencePage:
     Args:
         records: how far the log was read for them.
         size: how far the log goes now.
+        accounts: how many there are; with too many, there are no documents.
         alerts: the latest records of rules, alerts and measures.
     """
 
     documents: tuple[EvidenceDocument, ...]
     records: int
     size: int
+    accounts: int
     alerts: tuple[RecordLine, ...]
+
+
+def _without_people(facts: LogFacts) -> LogFacts:
+    """Accounts of single people are counted, and never listed."""
+    accounts = {n: each for n, each in facts.accounts.items() if parent_of_record(n) is None}
+    return replace(facts, accounts=accounts)
 
 
 class EvidenceMaker:
@@ -53,7 +65,7 @@ class EvidenceMaker:
     def __init__(self, dashboard: Dashboard) -> None:
         self._dashboard, self._lock = dashboard, threading.Lock()
         self._documents: tuple[EvidenceDocument, ...] = ()
-        self._records = 0
+        self._records = self._accounts = 0
         self._running = False
 
     def page(self) -> EvidencePage:
@@ -74,7 +86,7 @@ class EvidenceMaker:
         ]
         newest = sorted(numbers, reverse=True)[:_MOST]
         return EvidencePage(
-            self._documents, self._records, size, tuple(lines_of(dashboard, newest))
+            self._documents, self._records, size, self._accounts, tuple(lines_of(dashboard, newest))
         )
 
     def _start(self) -> None:
@@ -94,9 +106,13 @@ class EvidenceMaker:
 
     def _make(self) -> None:
         workspace, vault = self._dashboard.workspace, self._dashboard.vault
-        facts = LogFacts.read(vault, 0)
+        facts = _without_people(LogFacts.read(vault, _ANSWERS))
+        self._records, self._accounts = facts.size, len(facts.accounts)
+        if self._accounts > MOST_ACCOUNTS:
+            self._documents = ()
+            return
         models, _ = find_models(workspace.file, workspace.file.folder, vault)
         witnesses = None if vault.keeper is None else vault.policy.threshold
         source = EvidenceSource(facts, Statements.read(None), models, witnesses=witnesses)
         makers = (technical_documentation, impact_annex, audit_controls)
-        self._documents, self._records = tuple(make(source) for make in makers), facts.size
+        self._documents = tuple(make(source) for make in makers)
