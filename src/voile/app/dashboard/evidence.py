@@ -30,6 +30,8 @@ AT_ONCE: Final = 2000
 """Records that are read while somebody waits."""
 RULE_KINDS: Final = ("alert", "measure", "lift", "rule set")
 _MOST: Final = 20
+_GROWN: Final = 1.1
+"""A long log is read again when it has grown by a tenth."""
 _ANSWERS: Final = 20
 MOST_ACCOUNTS: Final = 200
 """The documents name all accounts: with more, they are no page."""
@@ -76,7 +78,7 @@ class EvidenceMaker:
         if size != self._records:
             if size <= AT_ONCE:
                 self._make()
-            else:
+            elif size > self._records * _GROWN:
                 self._start()
         numbers = [
             number
