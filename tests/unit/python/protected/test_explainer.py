@@ -394,7 +394,7 @@ def test_what_is_shown(capsys: Any) -> None:
     assert repr(found) == (
         "Explainer of <WrappedModel in memory>, protects background rows, paid by 'clinic 2026'"
     )
-    assert "<pre>" in found.preview(NEW, epsilon=0.1)._repr_html_()
+    assert "<pre" in found.preview(NEW, epsilon=0.1)._repr_html_()
     seen: list[tuple[int, int]] = []
     watched = explainer(
         people(200, seed=4), progress=lambda done, total: seen.append((done, total))
