@@ -449,6 +449,16 @@ def test_a_slice_of_the_background_is_not_explained(kind: Any) -> None:
     assert explainer(table[4:], **terms).preview(part, epsilon=0.1).cost == 0.1
 
 
+def test_a_public_background_is_no_slice_of_the_protected_rows() -> None:
+    table, budget = people(60), Budget("clinic 2026", **TERMS)
+    public: dict[str, Any] = {"protect": "population", "background_origin": "public"}
+    found = explainer(table[:20], budget=budget, **public)
+    with pytest.raises(Refused, match="these rows are the background already"):
+        found(table, epsilon=0.1)
+    assert budget.spent == 0
+    assert found.preview(table[20:], epsilon=0.1).cost > 0
+
+
 def test_an_explainer_is_copied_but_not_pickled() -> None:
     found = explainer()
     assert copy.copy(found) is copy.deepcopy(found) is found
