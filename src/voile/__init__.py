@@ -96,8 +96,10 @@ _FORMER = {
 
 
 for _kind, _view in {
+    "asset of the dashboard": "voile.views.assets:asset_bytes",
     "budget page": "voile.views.pages:budget_html",
     "budget": "voile.views.pages:budget_status_html",
+    "dashboard page": "voile.views.dashboard:page_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
     "explanation in Python": "voile.views.pages:view_html",

@@ -76,6 +76,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "Serve": "tests/unit/server/test_running.py",
     "AddKey": "tests/unit/app/test_keys.py",
     "ListKeys": "tests/unit/app/test_keys.py",
+    "ExportDashboard": "tests/unit/app/dashboard/test_export.py",
     "RevokeKey": "tests/unit/app/test_keys.py",
     "EraseAnswers": "tests/unit/app/test_erasure.py",
     "Backup": "tests/unit/app/test_backups.py",

@@ -87,6 +87,7 @@ _COMMANDS: Final = {
         "Copy ledger, log and keys of a workspace into a new folder, while others go on using them."
     ),
     "restore": "Bring a backup back into a folder; compared with the newest known checkpoint.",
+    "dashboard": "Write the pages of the dashboard as files. `voile serve` shows them live.",
     "vault": "Erase stored answers that were kept long enough.",
     "keys": "Issue, list and revoke keys of the HTTP service.",
     "recommend": "Train a recommender once; what users see about themselves is then free.",
