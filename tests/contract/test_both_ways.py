@@ -39,14 +39,20 @@ from voile.app.commands.audit import (
     VerifyProof,
 )
 from voile.app.commands.budget import (
+    ApproveCharge,
     BudgetHistory,
     ForecastBudget,
+    ListApprovals,
     OpenBudget,
+    PlanBudget,
     RenewBudget,
     ReportBudget,
+    RequestCharge,
+    SetBudgetPolicy,
     ShowBudgets,
     VerifyBudgets,
 )
+from voile.app.commands.evidence import CollectEvidence
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
@@ -335,6 +341,25 @@ CASES: Final[Mapping[str, Case]] = {
     "renew": Case(
         stated(RenewBudget, **LOG, account="customers", reason="new cohort"), "budget renew"
     ),
+    "set rules": Case(
+        stated(
+            SetBudgetPolicy, **LOG, account="customers", renew="monthly", reason="rules of 2026"
+        ),
+        "budget policy",
+    ),
+    "request approval": Case(
+        stated(RequestCharge, **LOG, account="customers", noise=20.0, purpose="review"),
+        "budget request",
+    ),
+    "approve nothing": Case(
+        stated(ApproveCharge, **LOG, account="customers", request="99", caller="grace"),
+        "budget approve",
+        refused="InvalidInput",
+    ),
+    "list approvals": Case(stated(ListApprovals, **LOG, account="customers"), "budget approvals"),
+    "plan questions": Case(
+        stated(PlanBudget, **LOG, account="customers", questions=5, save_as="p.json"), "budget plan"
+    ),
     "verify budgets": Case(stated(VerifyBudgets, **LOG), "budget verify"),
     "start a workspace": Case(Start.read({**STARTED, "folder": "study", "name": "risk"}), "init"),
     "start a workspace over another": Case(
@@ -356,6 +381,10 @@ CASES: Final[Mapping[str, Case]] = {
         stated(Assess, subject="voile.toml", minutes=0.01), "assess", "workspace", code=6
     ),
     "assess nothing": Case(stated(Assess, subject="nowhere"), "assess", refused="InvalidInput"),
+    "evidence": Case(stated(CollectEvidence, folder="proof", answers=["."]), "evidence", "people"),
+    "evidence over another": Case(
+        stated(CollectEvidence, folder="made"), "evidence", "people", refused="InvalidInput"
+    ),
     "demo": Case(stated(RunDemo, folder="shown", rows=60), "demo"),
 }
 OLD_FEDERATION: Final = """\

@@ -390,7 +390,8 @@ async def sent(house: House, request: bytes) -> bytes:
 def test_rows_that_are_none_are_told_so(house: House) -> None:
     for release in ("approval", "people"):
         rows = PEOPLE if release == "people" else ROWS
-        for wrong in ({name: [] for name in rows}, {**rows, "debt": [1, 2]}):
+        nothing: dict[str, list[Any]] = {name: [] for name in rows}
+        for wrong in (nothing, {**rows, "debt": [1, 2]}):
             found = house.explain(house.key(), release, rows=wrong).json()
             assert found["errors"][0]["problem"].startswith("expected one row at least")
 
