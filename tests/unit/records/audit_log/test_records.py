@@ -16,7 +16,9 @@ from voile.records.audit_log import (
     AbsenceRecord,
     AnswersErasedRecord,
     AssessmentRecord,
+    BudgetApprovalRecord,
     BudgetOpenedRecord,
+    BudgetPolicyRecord,
     BudgetRenewedRecord,
     CheckpointAcceptedRecord,
     EventsAssessmentRecord,
@@ -234,6 +236,21 @@ RECORDS: list[Record] = [
     ),
     KeyRevokedRecord(time=10, key="3f9a10c2b4d5", issuer="key 0d9a10c2b4d5"),
     AnswersErasedRecord(time=11, before=10.0, answers=3, issuer="command line"),
+    BudgetPolicyRecord(
+        time=12,
+        account="a",
+        thresholds="50 75 90",
+        renew="monthly",
+        cool_down=24.0,
+        allowance=0.1,
+        window="day",
+        approval=-1.0,
+        reason="as agreed",
+    ),
+    BudgetApprovalRecord(time=13, account="a", request="a#7", step="requested", event="{}"),
+    BudgetApprovalRecord(
+        time=14, account="a", request="a#7", step="spent", event="{}", charge="a#9"
+    ),
 ]
 
 
