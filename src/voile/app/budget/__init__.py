@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from voile.app.compliance.enforcement import after_renewal
 from voile.core.once_each import once_each
 from voile.privacy.accounting.measures import Sums
 from voile.records.audit_log import (
@@ -67,6 +68,7 @@ def renew_budget(
             cost=written(done.cost) if done.cost else None,
         )
         log.append(t, record)
+        after_renewal(ledger, log, t, account, time=record.time)
         return done
 
     return storage.submit(command)

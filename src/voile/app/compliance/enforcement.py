@@ -1,0 +1,395 @@
+"""Rules inside transactions: asked before a charge, told of it after it, on record with it.
+
+1. Before anything is drawn, and again in the transaction that charges: does a measure in force
+   forbid this? Measures follow from records of the log, which are public facts.
+2. After the charge and its record: what follows? Each alert, measure and lift is appended to the
+   log and left in the outbox, in the same transaction.
+
+So whatever is charged after a measure took effect was charged under it, however many ask at once,
+and a crash keeps the charge with its alerts, or neither.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from voile.compliance import (
+    Action,
+    Asked,
+    Charged,
+    Fact,
+    Forbidden,
+    Lifted,
+    Metric,
+    Observed,
+    Outcome,
+    RefusedFact,
+    Renewed,
+    RulesChanged,
+    RuleSet,
+    State,
+    Use,
+    forbidden,
+    outcomes,
+)
+from voile.compliance.evaluation import OutcomeKind, States, Subject
+from voile.core.errors import InvalidInput, Refused
+from voile.privacy.accounting.measures import consumed
+from voile.records.audit_log import AuditLog, ObservationRecord, RuleRecord
+from voile.records.ledger import AccountNode, Ledger
+from voile.records.rule_book import (
+    BOOK,
+    STANDINGS,
+    StandingRow,
+    add_message,
+    keep_texts,
+    texts_in_force,
+)
+from voile.records.storage import Reader, Transaction
+from voile.records.vault import Vault
+
+_MOST_KNOWN: Final = 10_000
+_LONGEST_SUBJECT: Final = 200
+_HOURLY: Final = "explanation.quality within the hour"
+"""In place of a caller: the worst figure of a release in this hour."""
+ECS_VERSION: Final = "8.17.0"
+
+
+class MeasureInForce(Refused):
+    """A measure forbids this charge.
+
+    Args:
+        forbidden: which rule, and for how long if that is known.
+    """
+
+    def __init__(self, forbidden: Forbidden) -> None:
+        self.forbidden = forbidden
+        wait = "" if forbidden.seconds is None else f"; try again in {forbidden.seconds} seconds"
+        super().__init__(f"{forbidden} (rule {forbidden.rule.name}); nothing was charged{wait}")
+
+
+class CoarserOffered(Refused):
+    """A measure offers a coarser level, and the request does not say that one will do."""
+
+    def __init__(self, forbidden: Forbidden) -> None:
+        self.forbidden = forbidden
+        super().__init__(
+            f"{forbidden} (rule {forbidden.rule.name}); nothing was charged. Ask with --coarser "
+            "(`coarser` in a request) to get it"
+        )
+
+
+# --- what the database holds ---------------------------------------------------------------------
+
+
+def rules_in_force(t: Reader) -> RuleSet:
+    """The rules that are in force; remembered while nobody else writes."""
+    known: RuleSet | None = t.memory.get(BOOK.name)
+    if known is None:
+        known = t.memory[BOOK.name] = RuleSet.from_texts(texts_in_force(t))
+    return known
+
+
+class StoredStandings:
+    """Where rules stand, in the database; remembered while nobody else writes."""
+
+    def __init__(self, t: Any) -> None:
+        self._t = t
+
+    def read(self, subject: Subject) -> States:
+        """See `voile.compliance.Standings`."""
+        return dict(self._known(subject) or {})
+
+    def write(self, subject: Subject, states: States) -> None:
+        """See `voile.compliance.Standings`."""
+        there = self._known(subject) is not None
+        kept = {name: state for name, state in states.items() if state != State()}
+        row = StandingRow(*subject, json.dumps(kept))
+        known = self._memory()
+        (self._t.replace if there else self._t.insert)(STANDINGS, row)
+        known[subject] = kept
+        self._t.memory[STANDINGS.name] = known  # speaks of what was written just now
+
+    def subjects(self) -> Iterable[Subject]:
+        """See `voile.compliance.Standings`."""
+        return [(row.subject, row.caller) for row in self._t.scan(STANDINGS)]
+
+    def _known(self, subject: Subject) -> States | None:
+        known = self._memory()
+        if subject not in known:
+            row = self._t.get(STANDINGS, *subject)
+            known[subject] = None if row is None else _states(row)
+        return known[subject]
+
+    def _memory(self) -> dict[Subject, States | None]:
+        known: dict[Subject, States | None] = self._t.memory.setdefault(STANDINGS.name, {})
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        return known
+
+
+def _states(row: StandingRow) -> States:
+    return {name: State(*state) for name, state in json.loads(row.states).items()}
+
+
+def name_in_log(vault: Vault, caller: str) -> str:
+    """What the log calls a caller: always the same, and only the custodian can tell who it is."""
+    return vault.key.nonce(caller, "name of a caller in the log")[:8].hex()
+
+
+# --- before a charge -----------------------------------------------------------------------------
+
+
+class Question(NamedTuple):
+    """What rules need to know of questions that would be charged.
+
+    Args:
+        account: who pays.
+        count: how many charges.
+        epsilon: of each, as its guarantee states it.
+        subject: the release.
+        quality: half-width of a released value over the width of the output, if that is known.
+        approved: a second person has agreed.
+        coarser: it was offered in place of a more detailed one.
+    """
+
+    account: str
+    caller: str
+    count: int
+    epsilon: float
+    subject: str
+    quality: float | None = None
+    approved: bool = False
+    coarser: bool = False
+
+
+def check_rules(vault: Vault, t: Reader, question: Question) -> Refused | None:
+    """Why this must not be charged; only reads."""
+    rules = rules_in_force(t)
+    if not rules.rules or not question.count:
+        return None
+    asked = Asked(
+        int(vault.ledger.now()),
+        tuple(node.account.name for node in _watched(vault.ledger, t, question.account)),
+        name_in_log(vault, question.caller),
+        question.count,
+        question.epsilon,
+        _short(question.subject),
+        question.approved,
+        question.coarser,
+    )
+    found = forbidden(rules, StoredStandings(t), asked)
+    if found is None:
+        return None
+    return CoarserOffered(found) if found.rule.action is Action.COARSER else MeasureInForce(found)
+
+
+def _watched(ledger: Ledger, t: Reader, account: str) -> list[AccountNode]:
+    """An account and all above it. Plans are left out: what is on one was decided beforehand."""
+    return [
+        node
+        for node in ledger.path(t, account)
+        if not node.account.is_plan and node.account.measure is not None
+    ]
+
+
+def shares(vault: Vault, t: Reader, account: str) -> dict[str, float]:
+    """Of the account and those above it that a rule speaks of, the share that is used."""
+    rules = rules_in_force(t)
+    if not rules.rules:
+        return {}
+    return {
+        node.account.name: consumed(node.standing.spent, node.account.budgets)
+        for node in _watched(vault.ledger, t, account)
+        if rules.of_account(node.account.name)
+    }
+
+
+# --- after it ------------------------------------------------------------------------------------
+
+
+def after_charge(
+    vault: Vault,
+    t: Transaction,
+    question: Question,
+    *,
+    charge: str,
+    time: int,
+    before: dict[str, float],
+) -> None:
+    """What follows from a charge whose record was written.
+
+    Args:
+        before: `shares` before the charge.
+    """
+    rules = rules_in_force(t)
+    if not rules.rules:
+        return
+    after = shares(vault, t, question.account)
+    uses = tuple(Use(name, before.get(name, 0.0), share) for name, share in after.items())
+    caller = name_in_log(vault, question.caller)
+    _follow(vault.log, t, Charged(time, charge, caller, question.epsilon, uses))
+    if question.quality is not None and rules.of_metric(Metric.QUALITY):
+        _note_quality(vault, t, _short(question.subject), question.quality, time)
+
+
+def after_refusal(
+    vault: Vault, t: Transaction, account: str, *, caller: str, epsilon: float, time: int
+) -> None:
+    """What follows from a refusal that was written down.
+
+    Args:
+        caller: the name that the log has for them.
+    """
+    path = tuple(node.account.name for node in _watched(vault.ledger, t, account))
+    _follow(vault.log, t, RefusedFact(time, caller, epsilon, path))
+
+
+def after_renewal(
+    ledger: Ledger, log: AuditLog, t: Transaction, account: str, *, time: int
+) -> None:
+    """What follows from a renewal that was written down."""
+    if not rules_in_force(t).rules:
+        return
+    renewed = frozenset(
+        subject
+        for subject, _ in StoredStandings(t).subjects()
+        if ledger.is_open(t, subject)
+        and any(node.account.name == account for node in ledger.path(t, subject))
+    )
+    _follow(log, t, Renewed(time, renewed))
+
+
+def observe(vault: Vault, metric: Metric, subject: str, value: float) -> list[Outcome]:
+    """A figure that follows from no record: written down, with what follows from it."""
+
+    def command(t: Transaction) -> list[Outcome]:
+        return _observe(vault, t, metric, subject, value, int(vault.ledger.now()))
+
+    return vault.storage.submit(command)
+
+
+def lift(vault: Vault, rule: str, subject: Subject, reason: str) -> Outcome:
+    """End a measure, on record, with the reason."""
+
+    def command(t: Transaction) -> Outcome:
+        fact = Lifted(int(vault.ledger.now()), rule, subject, reason)
+        found = _follow(vault.log, t, fact)
+        if not found:
+            raise InvalidInput(
+                "no measure of this rule is in force there; `voile compliance show` lists those "
+                "that are"
+            )
+        return found[0]
+
+    return vault.storage.submit(command)
+
+
+def put_in_force(vault: Vault, rules: RuleSet) -> bool:
+    """These rules count from now on, on record; false if they did already."""
+    if vault.storage.read_snapshot(texts_in_force) == list(rules.texts):
+        return False
+
+    def command(t: Transaction) -> bool:
+        before = rules_in_force(t)
+        if before == rules:
+            return False
+        now, count = int(vault.ledger.now()), len(rules.rules)
+        for number, text in enumerate(rules.texts or [""]):
+            record = RuleRecord(time=now, rules=rules.digest, number=number, count=count, rule=text)
+            vault.log.append(t, record)
+        _follow(vault.log, t, RulesChanged(now, rules))
+        keep_texts(t, rules.texts)
+        t.memory[BOOK.name] = rules
+        return True
+
+    return vault.storage.submit(command)
+
+
+def _observe(
+    vault: Vault, t: Transaction, metric: Metric, subject: str, value: float, time: int
+) -> list[Outcome]:
+    record = ObservationRecord(time=time, metric=metric.value, subject=subject, value=value)
+    vault.log.append(t, record)
+    return _follow(vault.log, t, Observed(time, metric, subject, value))
+
+
+def _note_quality(vault: Vault, t: Transaction, subject: str, quality: float, time: int) -> None:
+    """The worst of an hour is looked at with the first charge after it."""
+    standings, place, hour = StoredStandings(t), (subject, _HOURLY), time // 3600
+    state = standings.read(place).get("", State(window=hour))
+    if hour > state.window:
+        _observe(vault, t, Metric.QUALITY, subject, state.total, time)
+        state = State(window=hour)
+    if quality > state.total:
+        state = state._replace(total=float(quality))
+    standings.write(place, {"": state})
+
+
+def _follow(log: AuditLog, t: Transaction, fact: Fact) -> list[Outcome]:
+    """What follows, on record and left to be sent."""
+    found = outcomes(rules_in_force(t), StoredStandings(t), fact)
+    for each in found:
+        number = log.append(t, each.record).number
+        body = message(each, log.origin, number)
+        add_message(t, body, time=float(each.time), custodian=False)
+    return found
+
+
+def message(outcome: Outcome, origin: str, record: int) -> dict[str, Any]:
+    """What people are told, by the field names of the Elastic Common Schema."""
+    severe = outcome.kind is OutcomeKind.MEASURE
+    subject, caller = outcome.subject
+    told: dict[str, Any] = {
+        "@timestamp": _timestamp(outcome.time),
+        "ecs.version": ECS_VERSION,
+        "event.kind": "event" if outcome.kind is OutcomeKind.LIFT else "alert",
+        "event.module": "voile",
+        "event.dataset": "voile.compliance",
+        "event.action": outcome.kind.value,
+        "event.id": f"{origin}#{record}",
+        "log.level": "error" if severe else "warning",
+        "message": str(outcome),
+        "rule.id": outcome.rule.name,
+        "rule.name": outcome.rule.metric.value,
+        "service.name": "voile",
+        "voile.subject": subject,
+        "voile.record": record,
+    }
+    if outcome.kind is not OutcomeKind.LIFT:
+        told |= {"voile.value": outcome.value, "voile.threshold": outcome.threshold}
+    more = {"user.hash": caller, "voile.charge": outcome.charge, "event.reason": outcome.reason}
+    return told | {name: value for name, value in more.items() if value}
+
+
+def finding_message(
+    account: str, rule: str, detail: str, charges: Sequence[str], time: float
+) -> dict[str, Any]:
+    """The same of a finding of the reconstruction watch, for the custodian alone."""
+    return {
+        "@timestamp": _timestamp(int(time)),
+        "ecs.version": ECS_VERSION,
+        "event.kind": "alert",
+        "event.module": "voile",
+        "event.dataset": "voile.watch",
+        "event.action": "finding",
+        "log.level": "warning",
+        "message": f"{rule}: {detail}",
+        "rule.name": Metric.OVERLAP.value,
+        "service.name": "voile",
+        "voile.subject": account,
+        "voile.charges": list(charges),
+    }
+
+
+def _timestamp(seconds: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _short(subject: str) -> str:
+    """A release in few words: a record is short."""
+    return subject if len(subject) <= _LONGEST_SUBJECT else subject[:_LONGEST_SUBJECT]
