@@ -445,7 +445,7 @@ def _record(
     grant: Grant,
     drawn: NoisyAnswer,
     *,
-    ruled: bool,
+    ruled: bool = False,
 ) -> Encoded:
     """The record of a charge, as bytes. It states the cost that was charged.
 

@@ -14,6 +14,7 @@ from tests.unit.records.audit_log.examples import LOG_KEY, release, signing_key
 from voile.core.errors import InvalidInput
 from voile.records.audit_log import (
     AbsenceRecord,
+    AlertRecord,
     AssessmentRecord,
     BudgetOpenedRecord,
     BudgetRenewedRecord,
@@ -24,12 +25,16 @@ from voile.records.audit_log import (
     KeyIssuedRecord,
     KeyRevokedRecord,
     KeyRotationRecord,
+    LiftRecord,
+    MeasureRecord,
+    ObservationRecord,
     ParticipationRecord,
     PostProcessingRecord,
     Record,
     RefusalRecord,
     RewardRecord,
     RoundShownRecord,
+    RuleRecord,
     TrustRecord,
     WeightingRecord,
     canonical_bytes,
@@ -232,6 +237,29 @@ RECORDS: list[Record] = [
         time=9, key="3f9a10c2b4d5", duties="audit explain", expires=99, issuer="command line"
     ),
     KeyRevokedRecord(time=10, key="3f9a10c2b4d5", issuer="key 0d9a10c2b4d5"),
+    RuleRecord(time=10, rules=bytes(32), number=0, count=1, rule='{"metric":"service.load"}'),
+    ObservationRecord(time=10, metric="service.load", subject="service", value=12.0),
+    AlertRecord(
+        time=10,
+        rule="9f8cc3ff4d88",
+        metric="budget.used",
+        subject="clinic",
+        value=0.76,
+        threshold=0.75,
+        caller="0f9a10c2b4d5aa11",
+        charge="clinic#4",
+    ),
+    MeasureRecord(
+        time=10,
+        rule="9f8cc3ff4d88",
+        metric="budget.used",
+        subject="clinic",
+        value=0.81,
+        threshold=0.8,
+        action="limit",
+        until="renewed",
+    ),
+    LiftRecord(time=10, rule="9f8cc3ff4d88", subject="clinic", cause="renewed"),
 ]
 
 
