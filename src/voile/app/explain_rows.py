@@ -30,6 +30,7 @@ from voile.app.explain.walk import BudgetUse, budget_use
 from voile.app.output_check import files_of
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
+from voile.app.workspace.ruling import apply_rules
 from voile.attribution import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -277,6 +278,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         vault, payer = service.vault, job.spec.account
         if job.workspace is not None and context.service is None:
             check_ledger(job.workspace, vault)
+            apply_rules(job.workspace, vault)
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
         if command.preview:

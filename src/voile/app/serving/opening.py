@@ -8,6 +8,7 @@ from pathlib import Path
 
 from voile.app.calls import Context
 from voile.app.commands.explain import Explain
+from voile.app.compliance.delivery import Delivering
 from voile.app.explain.service import ReleaseService
 from voile.app.explain_rows import ExplanationJob
 from voile.app.serving.delay import delay_of
@@ -15,6 +16,7 @@ from voile.app.serving.release import ServedRelease
 from voile.app.serving.served import ServedWorkspace
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
+from voile.app.workspace.ruling import apply_rules, channels_of
 from voile.attribution import CONSTANT_WORK, Speed
 from voile.core.guarantee import RowPart
 from voile.records.access import PART
@@ -36,10 +38,12 @@ def open_served(path: Path) -> Iterator[ServedWorkspace]:
     with ExitStack() as stack:
         vault = stack.enter_context(open_vault_at(file.place, schedule, extra_parts=(PART,)))
         check_ledger(file, vault)
+        apply_rules(file, vault)
         service = ReleaseService(vault)
         releases = {name: _served(file, name, service) for name in file.releases}
         workspace = ServedWorkspace(file, service, releases, _witness(file, stack))
         workspace.name_accounts(*_accounts(file, releases))
+        stack.enter_context(Delivering(vault, channels_of(file)))
         yield workspace
 
 

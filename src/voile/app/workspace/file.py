@@ -16,7 +16,9 @@ from voile.app.commands.explain import ExplanationSpec
 from voile.app.commands.fields import RelationKey, name_of
 from voile.app.explain.files import names_origin_file
 from voile.app.toml_file import TomlFile, did_you_mean
+from voile.app.workspace.notify_table import NotifyTable
 from voile.app.workspace.serve_table import ServeTable
+from voile.compliance import Rule, RuleSet
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object
@@ -179,6 +181,8 @@ class WorkspaceTables(_Table):
         releases: each the fields of an `ExplanationSpec`, with names of the other tables; one that
             costs nothing may be `anonymous`: the HTTP service answers it without a key.
         serve: the HTTP service.
+        rules: what is watched, and what is done about it.
+        notify: who is told.
     """
 
     storage: Annotated[str, AfterValidator(check_address)] = DATABASE
@@ -190,6 +194,16 @@ class WorkspaceTables(_Table):
     accounts: dict[str, AccountTable] = {}
     releases: dict[Name, dict[str, Any]] = {}
     serve: ServeTable = ServeTable()
+    rules: tuple[Rule, ...] = ()
+    notify: tuple[NotifyTable, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> Self:
+        RuleSet(self.rules)
+        called = [each.called for each in self.notify]
+        if len(set(called)) < len(called):
+            raise ValueError("two of [[notify]] have the same name: give each its own")
+        return self
 
 
 # --------------------------------------------------------------------------------------------------

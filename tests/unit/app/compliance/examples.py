@@ -1,4 +1,4 @@
-"""What the tests of rules share: accounts with rules, a clock that can be set, a replay of the log."""
+"""What the tests of rules share: accounts, a clock that can be set, a replay of the log."""
 
 from __future__ import annotations
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.unit.app.budget_examples import guarantee, request
 from tests.unit.app.compliance.examples import START, Ruled
 
 from voile.app.compliance.enforcement import (
@@ -15,9 +17,12 @@ from voile.app.compliance.enforcement import (
     observe,
     put_in_force,
 )
+from voile.app.explain import NoisyAnswer
 from voile.app.explain.charging import AccountQuestions, settle
 from voile.compliance import Metric, Rule, RuleSet
 from voile.core.errors import BudgetExceeded, InvalidInput
+from voile.privacy.accounting.conversion import zcdp_budget
+from voile.privacy.accounting.measures import consumed
 from voile.privacy.events import Gaussian
 from voile.records.audit_log import (
     AlertRecord,
@@ -48,8 +53,6 @@ def used_up_to(ruled: Ruled, share: float, account: str = "clinic") -> None:
 
 
 def used(ruled: Ruled, account: str = "clinic") -> float:
-    from voile.privacy.accounting.measures import consumed
-
     vault = ruled.vault
     node = vault.storage.read_snapshot(lambda t: vault.ledger.node(t, account))
     return consumed(node.standing.spent, node.account.budgets)
@@ -67,8 +70,6 @@ def check_replay(ruled: Ruled) -> None:
 
 def exactly(share: float) -> Gaussian:
     """Noise by which one question uses this share of an account of zero-concentrated accounting."""
-    from voile.privacy.accounting.conversion import zcdp_budget
-
     return Gaussian((2 * share * zcdp_budget(1.0, 1e-5)) ** -0.5)
 
 
@@ -188,6 +189,10 @@ def test_the_share_of_one_caller_is_what_their_charges_moved(tmp_path: Path) -> 
 # --- privacy loss --------------------------------------------------------------------------------
 
 
+def not_drawn() -> NoisyAnswer:
+    raise AssertionError("it was drawn")
+
+
 def test_a_question_beyond_its_allowance_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
     ruled = Ruled.create(tmp_path, Rule(metric="privacy.loss", account="clinic", allowance=0.5))
     ruled.ask("below", epsilon=0.45)
@@ -195,15 +200,9 @@ def test_a_question_beyond_its_allowance_is_refused_before_it_is_drawn(tmp_path:
     ruled.ask("told", epsilon=0.46)
     assert told(ruled) == ["alert"]
     ruled.ask("at", epsilon=0.5)
-    asked: list[str] = []
+    above = request("above", guarantees=(guarantee(epsilon=0.51),))
     with pytest.raises(MeasureInForce, match="allowance"):
-        from tests.unit.app.budget_examples import guarantee, request
-
-        ruled.service.answer_request(
-            request("above", guarantees=(guarantee(epsilon=0.51),)),
-            lambda: asked.append("drawn"),  # type: ignore[arg-type,return-value]
-        )
-    assert asked == []
+        ruled.service.answer_request(above, not_drawn)
     assert told(ruled) == ["alert", "measure"]
     check_replay(ruled)
 
@@ -226,12 +225,6 @@ def test_all_questions_of_a_day_share_an_allowance(tmp_path: Path) -> None:
 
 
 def asked_with(ruled: Ruled, content: str, *, quality: float, coarser: bool = False) -> object:
-    from dataclasses import replace
-
-    from tests.unit.app.budget_examples import request
-
-    from voile.app.explain import NoisyAnswer
-
     vault = ruled.vault
     found = AccountQuestions.to_account(vault, vault.account("clinic"), [request(content)])
     found = replace(found, quality=quality, coarser=coarser)
