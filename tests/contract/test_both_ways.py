@@ -77,6 +77,10 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "AddKey": "tests/unit/app/test_keys.py",
     "ListKeys": "tests/unit/app/test_keys.py",
     "RevokeKey": "tests/unit/app/test_keys.py",
+    **dict.fromkeys(
+        ("CheckRules", "ShowRules", "PutRules", "LiftMeasure", "SendAlerts"),
+        "tests/unit/app/test_rules.py",
+    ),
     "Backup": "tests/unit/app/test_backups.py",
     "Restore": "tests/unit/app/test_backups.py",
     "StartTestbed": "tests/unit/app/testbed/test_handler.py",

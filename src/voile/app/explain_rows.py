@@ -30,7 +30,7 @@ from voile.app.explain.walk import BudgetUse, budget_use
 from voile.app.output_check import files_of
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
-from voile.app.workspace.ruling import apply_rules
+from voile.app.workspace.rules import apply_rules
 from voile.attribution import Speed
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation

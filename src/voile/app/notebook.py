@@ -16,7 +16,7 @@ from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.explain_rows import ExplainResult, ExplanationJob, PreviewResult, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
-from voile.app.workspace.ruling import apply_rules
+from voile.app.workspace.rules import apply_rules
 from voile.core.explanation import Explanation
 from voile.records.audit_log import Receipt
 from voile.records.vault import WORKSPACE, open_vault_at

@@ -14,7 +14,7 @@ from voile.cli.output import ExitCode, as_date, console, exit_code, print_facts,
 
 if TYPE_CHECKING:
     from voile.app.compliance.delivery import Delivered
-    from voile.app.rulings import RuleCheck, RulesChange, RulesShown
+    from voile.app.rules import RuleCheck, RulesChange, RulesShown
 
 app = typer.Typer(
     name="compliance",

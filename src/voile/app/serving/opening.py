@@ -16,7 +16,7 @@ from voile.app.serving.release import ServedRelease
 from voile.app.serving.served import ServedWorkspace
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
-from voile.app.workspace.ruling import apply_rules, channels_of
+from voile.app.workspace.rules import apply_rules, channels_of
 from voile.attribution import CONSTANT_WORK, Speed
 from voile.core.guarantee import RowPart
 from voile.records.access import PART

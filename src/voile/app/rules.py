@@ -22,7 +22,7 @@ from voile.app.compliance.delivery import Delivered, deliver, look_for_findings
 from voile.app.compliance.enforcement import StoredStandings, lift, name_in_log, rules_in_force
 from voile.app.toml_file import TomlFile
 from voile.app.workspace.file import WorkspaceFile
-from voile.app.workspace.ruling import apply_rules, channels_of
+from voile.app.workspace.rules import apply_rules, channels_of
 from voile.compliance import Replay, Rule, RuleSet
 from voile.compliance.evaluation import acting
 from voile.core.errors import InvalidInput
