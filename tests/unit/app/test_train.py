@@ -482,9 +482,8 @@ def useless(home: Path) -> TrainedModelResult:
 def test_a_useless_model_says_so(tmp_path: Path) -> None:
     said = "it cannot be told from always stating the label rate"
     homes = [tmp_path / str(number) for number in range(TRIES)]
-    home = next(
-        each for each in homes if any(said in line for line in useless(each).trained.alarms())
-    )
+    # Rarely the noise hides that rows can be read at all, and that is said first.
+    home = next(each for each in homes if said in "".join(useless(each).trained.alarms()[:1]))
     explained = handle(_explain(home, table(2)))
     assert said in explained.explained.alarms[0]
 
