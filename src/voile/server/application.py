@@ -12,9 +12,18 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from voile._version import __version__
+from voile.app.dashboard import Dashboard
 from voile.app.serving import ServedWorkspace
 from voile.core.errors import VoileError
-from voile.server import budgets, explanations, inference, log, operations, witnessing
+from voile.server import (
+    budgets,
+    dashboard,
+    explanations,
+    inference,
+    log,
+    operations,
+    witnessing,
+)
 from voile.server.answering import Service
 from voile.server.edge import Edge
 from voile.server.problems import MEDIA_TYPE, answer_error
@@ -48,16 +57,18 @@ def create_app(workspace: ServedWorkspace) -> FastAPI:
 
     Promises that nothing a request holds appears in an error, a line of the log or a figure.
     """
-    service = Service.of_workspace(workspace)
+    service, pages = Service.of_workspace(workspace), Dashboard(workspace)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        pages.start()
         yield
+        pages.stop()
         service.leaving = True
         await service.gathering.drain()
 
     app = _with_routes(FastAPI(lifespan=lifespan, **_settings()))
-    app.state.service = service
+    app.state.service, app.state.dashboard = service, pages
     for kind in (VoileError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer_error)
     app.add_middleware(Edge, metrics=service.metrics, largest=workspace.settings.largest_body)
@@ -80,7 +91,7 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _with_routes(app: FastAPI) -> FastAPI:
-    for each in (explanations, inference, budgets, log, witnessing, operations):
+    for each in (explanations, inference, budgets, log, witnessing, operations, dashboard):
         app.include_router(each.router)
     app.openapi = partial(_described, app)  # type: ignore[method-assign]
     return app

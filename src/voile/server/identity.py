@@ -121,8 +121,13 @@ class Identities:
         """Who asks; anonymous without credentials. Wrong ones are refused, whatever is asked."""
         given = request.headers.get("authorization")
         found = Caller.anonymous() if given is None else await self._believed(given)
-        self._rates.take(f"{found.name}/{found.grants.caller}", found.grants.rate, time.monotonic())
+        self.count(found)
         return found
+
+    def count(self, caller: Caller) -> None:
+        """One more request of somebody; `RateExceeded` if there were too many."""
+        name = f"{caller.name}/{caller.grants.caller}"
+        self._rates.take(name, caller.grants.rate, time.monotonic())
 
     def forget(self) -> None:
         """Look all keys up again."""

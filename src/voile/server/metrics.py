@@ -50,6 +50,18 @@ class Metrics:
             registry=self.registry,
         )
 
+    def quantile(self, share: float, route: str) -> tuple[float, int] | None:
+        """Seconds that this share of the answers of a route took at most, and how many answers
+        there were; None if there was none. As exact as the buckets are."""
+        samples = [s for family in self.seconds.collect() for s in family.samples]
+        own = [s for s in samples if s.labels.get("route") == route]
+        buckets = [s for s in own if s.name.endswith("_bucket")]
+        total = max((s.value for s in buckets), default=0.0)
+        if not total:
+            return None
+        within = next(s for s in buckets if s.value >= share * total)
+        return min(float(within.labels["le"]), 2 * _SECONDS[-1]), int(total)
+
     def exposition(self) -> bytes:
         """As Prometheus reads it."""
         return generate_latest(self.registry)

@@ -49,6 +49,10 @@ _LONGER: Final = 1 + 2 * (_MARK + _SHOWN)
 _OF_RECORD: Final = re.compile(f"[0-9a-f]{{{2 * (_MARK + _SHOWN)}}}")
 _PAGE: Final = 100
 _PART_SHOWN: Final = 2 * _SHOWN - 8
+_OF_ONE_RECORD: Final = re.compile(
+    f"(.+)/(?:[0-9a-f]{{{2 * (_MARK + _SHOWN)}}}|carried [0-9a-f]{{{_PART_SHOWN}}})", re.DOTALL
+)
+"""Also those that mark what was carried over from an earlier spelling."""
 
 
 def account_of_record(key: ReplayKey, account: Account, record: NamedRecord | None) -> str:
@@ -56,6 +60,16 @@ def account_of_record(key: ReplayKey, account: Account, record: NamedRecord | No
     if record is None or not account.is_parallel:
         return account.name
     return f"{account.name}/{key_mark(key)}{key.record(record)[:_SHOWN].hex()}"
+
+
+def parent_of_record(account: str) -> str | None:
+    """Of an account of a single record, by its name, the one above it; None for any other.
+
+    >>> parent_of_record("people/" + 40 * "a"), parent_of_record("people")
+    ('people', None)
+    """
+    found = _OF_ONE_RECORD.fullmatch(account)
+    return None if found is None else found[1]
 
 
 @once_each

@@ -58,6 +58,15 @@ from voile.records.ledger.replay import (
     WholeDataset,
 )
 from voile.records.ledger.report import BudgetReport, PlanUse, budget_report, watch
+from voile.records.ledger.shares import (
+    AccountShare,
+    AccountShares,
+    RecentUse,
+    SharePoint,
+    latest_acts,
+    latest_charges,
+    recent_use,
+)
 from voile.records.ledger.tables import PART, Act, AnswerRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 
@@ -69,6 +78,8 @@ __all__ = [
     "Account",
     "AccountChange",
     "AccountNode",
+    "AccountShare",
+    "AccountShares",
     "Act",
     "AdaptiveSpending",
     "Alert",
@@ -89,9 +100,11 @@ __all__ = [
     "PlannedSpending",
     "PublicInput",
     "Question",
+    "RecentUse",
     "Remaining",
     "ReplayKey",
     "Risk",
+    "SharePoint",
     "WholeDataset",
     "budget_report",
     "charge_name",
@@ -100,7 +113,10 @@ __all__ = [
     "child_of",
     "forecast",
     "how_many",
+    "latest_acts",
+    "latest_charges",
     "recent_charges",
+    "recent_use",
     "remaining",
     "share_of",
     "watch",

@@ -1,0 +1,217 @@
+"""Pages of the dashboard, in the order of its menu."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from voile.app.dashboard.budgets import account_page, budget_tree
+from voile.app.dashboard.frame import BUDGETS, OVERVIEW, RECORDS, places_of
+from voile.app.dashboard.overview import overview
+from voile.app.dashboard.records import export_records, prove_record, search_records, show_record
+from voile.app.dashboard.sessions import LONGEST
+from voile.app.serving import NotAuthenticated, UnknownName
+from voile.records.access import Duty
+from voile.records.audit_log.publishing import latest_checkpoint
+from voile.server import budgets
+from voile.server.bodies import OpeningBody, RenewalBody
+from voile.server.dashboard.door import (
+    PageRoute,
+    SomeVisitor,
+    Visitor,
+    as_body,
+    cookie_name,
+    dashboard_of,
+    frame_of,
+    go,
+    is_secure,
+    may,
+    may_open,
+    own_path,
+    page,
+    read_fields,
+    read_form,
+    show,
+)
+from voile.views.assets import find_asset
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+Auditing = Annotated[Visitor, may_open(RECORDS)]
+Observing = Annotated[Visitor, may_open(BUDGETS)]
+Administering = Annotated[Visitor, may(Duty.ADMINISTER)]
+Number = Annotated[int, Path(ge=0, le=2**62)]
+Typed = Annotated[str, Query(max_length=300)]
+_TEXT: Final = "text/plain; charset=utf-8"
+_LINES: Final = "application/x-ndjson"
+_EXPLANATIONS: Final = "/api/v1/explanations"
+
+
+@router.get("/static/{name}")
+async def show_asset(name: str) -> Response:
+    """The stylesheet, scripts and the icon; all the same for everybody."""
+    found = find_asset(name)
+    if found is None:
+        raise UnknownName("there is no such file")
+    headers = {"Cache-Control": "public, max-age=300"}
+    return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+# --- signing in -----------------------------------------------------------------------------------
+
+
+@router.get("/signin")
+async def show_sign_in(next: str = "/") -> Response:
+    """The form for a key."""
+    return page("signin", "Sign in", frame_of(None), _asked(next))
+
+
+@router.post("/signin")
+async def sign_in(request: Request) -> Response:
+    """With an API key; the answer is a cookie that no script can read."""
+    fields = await read_fields(request)
+    following = own_path(fields.get("next", "/"))
+    sessions = dashboard_of(request).sessions
+    try:
+        session = await asyncio.to_thread(sessions.begin, fields.get("key", "").strip())
+    except NotAuthenticated:
+        problem = "This key is unknown, or it has ended."
+        return page("signin", "Sign in", frame_of(None), _asked(following, problem), 401)
+    places = places_of(session.caller)
+    if following == "/" and places and OVERVIEW not in places:
+        following = places[0].path
+    answer = go(following)
+    answer.set_cookie(
+        cookie_name(request),
+        session.text,
+        max_age=LONGEST,
+        path="/",
+        secure=is_secure(request),
+        httponly=True,
+        samesite="strict",
+    )
+    return answer
+
+
+@router.post("/signout")
+async def sign_out(request: Request, visitor: SomeVisitor) -> Response:
+    """End the session."""
+    await read_form(request)
+    visitor.dashboard.sessions.end(visitor.session)
+    answer = go("/signin")
+    answer.delete_cookie(
+        cookie_name(request), path="/", secure=is_secure(request), httponly=True, samesite="strict"
+    )
+    return answer
+
+
+def _asked(following: str, problem: str = "") -> Any:
+    return SimpleNamespace(following=own_path(following), problem=problem)
+
+
+# --- overview -------------------------------------------------------------------------------------
+
+
+@router.get("/")
+async def show_overview(visitor: Annotated[Visitor, may_open(OVERVIEW)]) -> Response:
+    """Is all well, what is near its end, what happened."""
+    p95 = visitor.service.metrics.quantile(0.95, _EXPLANATIONS)
+    frame = visitor.frame(OVERVIEW.path)
+    return await show(
+        "overview", "Overview", frame, lambda: overview(visitor.dashboard, visitor.caller, p95)
+    )
+
+
+# --- budgets --------------------------------------------------------------------------------------
+
+
+@router.get("/budgets")
+async def show_budgets(
+    visitor: Observing, find: Typed = "", first: Annotated[int, Query(ge=0, le=10**9)] = 0
+) -> Response:
+    """The tree of accounts."""
+    dashboard, caller = visitor.dashboard, visitor.caller
+    frame = visitor.frame(BUDGETS.path)
+    return await show(
+        "budgets", "Budgets", frame, lambda: budget_tree(dashboard, caller, find, first)
+    )
+
+
+@router.post("/budgets")
+async def open_budget(request: Request, visitor: Administering) -> Response:
+    """Open an account, on record."""
+    fields = await read_form(request)
+    body = as_body(OpeningBody, fields, empty=("parent",), flags=("parallel",))
+    done = await budgets.open_account(body, visitor.service, visitor.caller)
+    return go(f"/budgets/{done['account']}")
+
+
+@router.get("/budgets/{account}")
+async def show_account(visitor: Observing, account: str) -> Response:
+    """One account: what is left, its forecast, what happened."""
+    found = await asyncio.to_thread(account_page, visitor.dashboard, visitor.caller, account)
+    frame = visitor.frame(BUDGETS.path)
+    return page("account", found.line.share.account.name, frame, found)
+
+
+@router.post("/budgets/{account}/renew")
+async def renew_budget(request: Request, visitor: Administering, account: str) -> Response:
+    """Start a new period, on record."""
+    fields = await read_form(request)
+    body = as_body(RenewalBody, fields)
+    await budgets.renew_account(account, body, visitor.service, visitor.caller)
+    return go(f"/budgets/{account}")
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+@router.get("/records")
+async def find_records(
+    visitor: Auditing, q: Typed = "", before: Annotated[int | None, Query(ge=0, le=2**62)] = None
+) -> Response:
+    """Records of the log, by kind, account and date."""
+    frame = visitor.frame(RECORDS.path)
+    return await show(
+        "records", "Records", frame, lambda: search_records(visitor.dashboard, q, before)
+    )
+
+
+@router.get("/records/export")
+async def export(visitor: Auditing) -> Response:
+    """All records that are signed, a line each."""
+    lines = export_records(visitor.dashboard)
+    return StreamingResponse(lines, media_type=_LINES, headers=_as_file("records.jsonl"))
+
+
+@router.get("/records/checkpoint")
+async def show_checkpoint(visitor: Auditing) -> Response:
+    """The latest signed checkpoint."""
+    storage = visitor.service.workspace.vault.storage
+    found = await asyncio.to_thread(latest_checkpoint, storage)
+    if found is None:
+        raise UnknownName("no checkpoint was signed yet")
+    return Response(found, media_type=_TEXT, headers=_as_file("checkpoint.txt"))
+
+
+@router.get("/records/{number}")
+async def show_one_record(visitor: Auditing, number: Number) -> Response:
+    """One record with its proof."""
+    frame = visitor.frame(RECORDS.path)
+    return await show(
+        "record", f"Record {number}", frame, lambda: show_record(visitor.dashboard, number)
+    )
+
+
+@router.get("/records/{number}/proof")
+async def show_proof(visitor: Auditing, number: Number) -> Response:
+    """The proof of one record, as a file."""
+    found = await asyncio.to_thread(prove_record, visitor.dashboard, number)
+    return Response(found, media_type=_TEXT, headers=_as_file(f"record-{number}.tlog-proof"))
+
+
+def _as_file(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
