@@ -20,6 +20,7 @@ from voile.app.commands.compliance import (
 )
 from voile.app.compliance.delivery import Delivered, deliver, look_for_findings
 from voile.app.compliance.enforcement import StoredStandings, lift, name_in_log, rules_in_force
+from voile.app.serving.served import ServedWorkspace
 from voile.app.toml_file import TomlFile
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.rules import apply_rules, channels_of
@@ -156,6 +157,18 @@ def _shown(file: WorkspaceFile, vault: Vault, t: Reader) -> RulesShown:
     )
     texts = tuple({"rule": rule.name, "text": rule.text} for rule in rules.rules)
     return RulesShown(texts, measures, waiting)
+
+
+def measures_and_waiting(workspace: ServedWorkspace) -> tuple[int, int]:
+    """How many measures are in force, and how many alerts the slowest channel was not sent."""
+    vault, named = workspace.vault, [each.called for each in workspace.file.tables.notify]
+
+    def find(t: Reader) -> tuple[int, int]:
+        now, last = int(vault.ledger.now()), message_count(t)
+        found = sum(1 for _ in acting(rules_in_force(t), StoredStandings(t), now))
+        return found, max((last - channel(t, name).number for name in named), default=0)
+
+    return vault.storage.read_snapshot(find)
 
 
 def _callers(vault: Vault, t: Reader) -> dict[str, str]:

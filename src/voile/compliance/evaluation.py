@@ -7,7 +7,7 @@ with the clock's minutes, hours and days (UTC), and shares are those of the ledg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -518,8 +518,3 @@ def acting(
             state = _acting(rule, standings, subject, time)
             if state is not None and rule.act is not None:
                 yield rule, subject, state
-
-
-def by_name(rules: Sequence[Rule]) -> Mapping[str, Rule]:
-    """Rules by their names."""
-    return {rule.name: rule for rule in rules}

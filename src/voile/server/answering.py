@@ -28,6 +28,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.records.access import Duty
 from voile.server.gathering import Gathering
 from voile.server.identity import Identities
+from voile.server.load import Load
 from voile.server.metrics import Metrics
 from voile.server.problems import StillRunning
 
@@ -50,6 +51,7 @@ class Service:
     metrics: Metrics
     identities: Identities
     gathering: Gathering
+    load: Load
     running: set[bytes] = field(default_factory=set)
     leaving: bool = False
 
@@ -58,7 +60,8 @@ class Service:
         """For an open workspace."""
         metrics, settings = Metrics(), workspace.settings
         gathering = Gathering(workspace, metrics, seconds=settings.gather, most=settings.together)
-        return cls(workspace, metrics, Identities(workspace), gathering)
+        load = Load(workspace.vault)
+        return cls(workspace, metrics, Identities(workspace), gathering, load)
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,15 @@ async def give(
 async def give_all(
     service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
 ) -> list[Given | Exception]:
-    """Answer several requests of one caller; each has an outcome of its own."""
+    """Answer several requests of one caller, if there is room for them; each has an outcome of its
+    own. They hold their place until they may leave."""
+    async with service.load.place(served.cost * len(asked)):
+        return await _give_all(service, served, asked, caller)
+
+
+async def _give_all(
+    service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
+) -> list[Given | Exception]:
     arrived = time.perf_counter()
     prepared = await asyncio.to_thread(_prepare, service, served, asked, caller)
     outcomes = await asyncio.gather(*(_answer(service, served, each) for each in prepared))
@@ -207,6 +218,7 @@ async def _hold(
     service: Service, served: ServedRelease, rows: int, arrived: float
 ) -> tuple[int, float]:
     """Wait for the slot; which one it was, and how long one lasts."""
+    service.metrics.working.labels(served.name).observe(time.perf_counter() - arrived)
     if served.delay is None or rows == 0:
         return 0, 0.0
     passed, seconds = time.perf_counter() - arrived, served.delay.seconds(rows)

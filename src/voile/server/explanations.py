@@ -80,7 +80,9 @@ async def preview(body: PreviewBody, service: OneService, caller: Explaining) ->
 
 
 def _asked(body: RowsBody, key: str | None, endpoint: str) -> AskedExplanation:
-    return AskedExplanation(body.rows, body.account, body.purpose, body.redraw, key, endpoint)
+    return AskedExplanation(
+        body.rows, body.account, body.purpose, body.redraw, body.coarser, key, endpoint
+    )
 
 
 def _facts(given: Given) -> dict[str, Any]:

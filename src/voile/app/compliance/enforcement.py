@@ -71,14 +71,23 @@ class MeasureInForce(Refused):
 
 
 class CoarserOffered(Refused):
-    """A measure offers a coarser level, and the request does not say that one will do."""
+    """A measure offers a coarser level, and the request does not say that one will do.
 
-    def __init__(self, forbidden: Forbidden) -> None:
-        self.forbidden = forbidden
+    Args:
+        level: which one; empty if that is not known yet.
+    """
+
+    def __init__(self, forbidden: Forbidden, level: str = "") -> None:
+        self.forbidden, self.level = forbidden, level
+        which = f": {level}" if level else ""
         super().__init__(
-            f"{forbidden} (rule {forbidden.rule.name}); nothing was charged. Ask with --coarser "
-            "(`coarser` in a request) to get it"
+            f"{forbidden}{which} (rule {forbidden.rule.name}); nothing was charged. Ask with "
+            "--coarser (`coarser` in a request) to get it"
         )
+
+    def at(self, level: str) -> CoarserOffered:
+        """The same offer, with the level."""
+        return CoarserOffered(self.forbidden, level)
 
 
 # --- what the database holds ---------------------------------------------------------------------

@@ -76,7 +76,8 @@ def _served(file: WorkspaceFile, name: str, service: ReleaseService) -> ServedRe
             *("releases", name, "anonymous"),
         )
     delay = None if found.is_free else delay_of(found.inputs, job, service, settings.delay)
-    return ServedRelease(name, job, service, found.speed, anonymous, delay)
+    cost = file.cost_of(name)
+    return ServedRelease(name, job, service, found.speed, anonymous, delay, cost)
 
 
 def _speed(job: ExplanationJob) -> Speed:

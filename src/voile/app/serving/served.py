@@ -15,6 +15,7 @@ from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined
 from voile.app.explain.service import ReleaseService
 from voile.app.explain.walk import Outcome, caught
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
+from voile.app.serving.levels import answer_or_offer
 from voile.app.serving.once import AnsweredMeanwhile, Once, Receiving
 from voile.app.serving.release import ServedRelease, UnusableRows, preview_facts
 from voile.app.workspace.file import WorkspaceFile
@@ -67,7 +68,7 @@ class AskedExplanation:
         rows: columns by name, a list of rows by name, a list of rows in the order of the schema,
             or an array in the schema's numbers.
         account: who pays: its name, or its public name.
-        purpose, redraw: as of `voile explain`.
+        purpose, redraw, coarser: as of `voile explain`.
         repeat: key against repetition.
         endpoint: where it was sent; keys of two endpoints are two keys.
     """
@@ -76,6 +77,7 @@ class AskedExplanation:
     account: str | None = None
     purpose: str = "explanation"
     redraw: bool = False
+    coarser: bool = False
     repeat: str | None = None
     endpoint: str = ""
 
@@ -184,6 +186,7 @@ class ServedWorkspace:
             caller=caller.grants.caller,
             purpose=asked.purpose,
             fresh=asked.redraw,
+            coarser=asked.coarser,
             settlement=settlement,
         )
         return PreparedRequest(request, once)
@@ -266,8 +269,8 @@ class ServedWorkspace:
                 found[number] = stored
         new = [number for number in range(len(asked)) if number not in found]
         if new:
-            release = served.release(asked[new[0]].request.rows.count)
-            outcomes = self.service.answer_many(release, [asked[n].request for n in new])
+            rows = asked[new[0]].request.rows.count
+            outcomes = answer_or_offer(served, rows, [asked[n].request for n in new])
             for number, outcome in zip(new, outcomes, strict=True):
                 found[number] = caught(self._finished, served, asked[number], outcome)
         return [found[number] for number in range(len(asked))]

@@ -18,8 +18,7 @@ _OF_KIND: Final = {
 """Which keys a kind needs, and which it knows besides."""
 _FOR_ALL: Final = {"kind", "name", "custodian"}
 _SMTP: Final = 587
-_URL: Final = r"^(https://|http://(localhost|127\.0\.0\.1)[:/])"
-_ADDRESS: Final = r"^[^\s@]+@[^\s@]+$"
+Address = Annotated[str, Field(pattern=r"^[^\s@]+@[^\s@]+$")]
 
 
 class NotifyTable(BaseModel):
@@ -49,8 +48,8 @@ class NotifyTable(BaseModel):
     ) = None
     key: Text | None = None
     server: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(:[0-9]{1,5})?$")] | None = None
-    sender: Annotated[str, Field(pattern=_ADDRESS)] | None = None
-    to: tuple[Annotated[str, Field(pattern=_ADDRESS)], ...] = ()
+    sender: Address | None = None
+    to: tuple[Address, ...] = ()
     tls: Literal["starttls", "tls", "none"] | None = None
     user: Text | None = None
     password: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None

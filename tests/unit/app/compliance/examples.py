@@ -22,6 +22,11 @@ START = 1_772_323_200  # the first of March 2026, midnight
 """Seconds since 1970."""
 
 
+def rule(**stated: Any) -> Rule:
+    """As a file states it."""
+    return Rule.model_validate(stated)
+
+
 @dataclass
 class Clock:
     """Says what it was set to."""

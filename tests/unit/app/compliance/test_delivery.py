@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.unit.app.budget_examples import drawn, request
-from tests.unit.app.compliance.examples import Ruled
+from tests.unit.app.compliance.examples import Ruled, rule
 from tests.unit.app.compliance.test_enforcement import STOP, exactly
 
 from voile.app.compliance.delivery import (
@@ -29,7 +29,6 @@ from voile.app.compliance.delivery import (
     deliver,
     look_for_findings,
 )
-from voile.compliance import Rule
 from voile.core.errors import InvalidInput
 from voile.records.rule_book import OUTBOX, OutboxRow, channel
 
@@ -209,7 +208,7 @@ def test_a_mail_says_what_happened(tmp_path: Path) -> None:
 
 
 def test_findings_of_the_watch_reach_the_custodian_alone(tmp_path: Path) -> None:
-    ruled = Ruled.create(tmp_path, Rule(metric="caller.overlap", account="clinic"))
+    ruled = Ruled.create(tmp_path, rule(metric="caller.overlap", account="clinic"))
     ruled.clock.time = NOW
     size = len(ruled.records())
     people = [bytes([number]) * 32 for number in range(20)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.app.budget_examples import guarantee, request
-from tests.unit.app.compliance.examples import START, Ruled
+from tests.unit.app.compliance.examples import START, Ruled, rule
 
 from voile.app.compliance.enforcement import (
     CoarserOffered,
@@ -35,8 +35,8 @@ from voile.records.audit_log import (
 )
 from voile.records.rule_book import OUTBOX
 
-LIMIT = Rule(metric="budget.used", account="clinic", rate="2/minute")
-STOP = Rule(metric="budget.used", account="clinic", action="stop")
+LIMIT = rule(metric="budget.used", account="clinic", rate="2/minute")
+STOP = rule(metric="budget.used", account="clinic", action="stop")
 OUTCOMES = (AlertRecord, MeasureRecord, LiftRecord)
 
 
@@ -96,12 +96,12 @@ def test_a_threshold_is_reached_when_the_share_is_exactly_that(tmp_path: Path) -
     ruled = Ruled.create(tmp_path)
     ruled.ask("one")
     share = used(ruled)
-    at = Rule(metric="budget.used", account="clinic", action="stop", alert=share, act=share)
+    at = rule(metric="budget.used", account="clinic", action="stop", alert=share, act=share)
     other = Ruled.create(tmp_path, at)
     other.ask("one")
     assert told(other) == ["alert", "measure"]
     (tmp_path / "above").mkdir()
-    above = Rule(
+    above = rule(
         metric="budget.used", account="clinic", action="stop", alert=share + 1e-12, act=share + 1e-9
     )
     beyond = Ruled.create(tmp_path / "above", above)
@@ -141,7 +141,7 @@ def test_a_stop_ends_with_the_renewal(tmp_path: Path) -> None:
 def test_a_renewal_above_counts_for_those_below(tmp_path: Path) -> None:
     ruled = Ruled.create(tmp_path, epsilon=3.0)
     ruled.open("ward", parent="clinic")
-    ruled.put(Rule(metric="budget.used", account="ward", action="stop"))
+    ruled.put(rule(metric="budget.used", account="ward", action="stop"))
     ruled.ask("one", account="ward", event=exactly(0.85))
     with pytest.raises(MeasureInForce):
         ruled.ask("two", account="ward")
@@ -151,8 +151,8 @@ def test_a_renewal_above_counts_for_those_below(tmp_path: Path) -> None:
 
 
 def test_a_measure_for_a_time_ends_with_it(tmp_path: Path) -> None:
-    rule = Rule(metric="budget.used", account="clinic", action="stop", until="2 hours")
-    ruled = Ruled.create(tmp_path, rule)
+    watching = rule(metric="budget.used", account="clinic", action="stop", until="2 hours")
+    ruled = Ruled.create(tmp_path, watching)
     ruled.ask("one", event=exactly(0.85))
     ruled.clock.time = START + 7199
     with pytest.raises(MeasureInForce):
@@ -164,17 +164,17 @@ def test_a_measure_for_a_time_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_approval_is_asked_for(tmp_path: Path) -> None:
-    ruled = Ruled.create(tmp_path, Rule(metric="budget.used", account="clinic", action="approve"))
+    ruled = Ruled.create(tmp_path, rule(metric="budget.used", account="clinic", action="approve"))
     ruled.ask("one", event=exactly(0.85))
     with pytest.raises(MeasureInForce, match="approval"):
         ruled.ask("two", event=Gaussian(500.0))
 
 
 def test_the_share_of_one_caller_is_what_their_charges_moved(tmp_path: Path) -> None:
-    rule = Rule(
+    watching = rule(
         metric="budget.used", per="caller", account="clinic", action="stop", alert=0.2, act=0.3
     )
-    ruled = Ruled.create(tmp_path, rule)
+    ruled = Ruled.create(tmp_path, watching)
     for number in range(3):
         ruled.ask(f"ada {number}", caller="ada", event=exactly(0.1001))
         ruled.ask(f"bob {number}", caller="bob", event=exactly(0.05))
@@ -194,7 +194,7 @@ def not_drawn() -> NoisyAnswer:
 
 
 def test_a_question_beyond_its_allowance_is_refused_before_it_is_drawn(tmp_path: Path) -> None:
-    ruled = Ruled.create(tmp_path, Rule(metric="privacy.loss", account="clinic", allowance=0.5))
+    ruled = Ruled.create(tmp_path, rule(metric="privacy.loss", account="clinic", allowance=0.5))
     ruled.ask("below", epsilon=0.45)
     assert told(ruled) == []
     ruled.ask("told", epsilon=0.46)
@@ -208,8 +208,8 @@ def test_a_question_beyond_its_allowance_is_refused_before_it_is_drawn(tmp_path:
 
 
 def test_all_questions_of_a_day_share_an_allowance(tmp_path: Path) -> None:
-    rule = Rule(metric="privacy.loss", account="clinic", allowance=1.0, window="day")
-    ruled = Ruled.create(tmp_path, rule)
+    watching = rule(metric="privacy.loss", account="clinic", allowance=1.0, window="day")
+    ruled = Ruled.create(tmp_path, watching)
     for number in range(5):
         ruled.ask(str(number), epsilon=0.2)
     assert told(ruled) == ["alert"]
@@ -232,7 +232,7 @@ def asked_with(ruled: Ruled, content: str, *, quality: float, coarser: bool = Fa
 
 
 def test_quality_is_looked_at_hourly_and_a_coarser_level_is_offered(tmp_path: Path) -> None:
-    ruled = Ruled.create(tmp_path, Rule(metric="explanation.quality", alert=0.2, act=0.4))
+    ruled = Ruled.create(tmp_path, rule(metric="explanation.quality", alert=0.2, act=0.4))
     asked_with(ruled, "one", quality=0.4)
     assert told(ruled) == []
     ruled.clock.time = START + 3600
@@ -253,7 +253,7 @@ def test_quality_is_looked_at_hourly_and_a_coarser_level_is_offered(tmp_path: Pa
 
 
 def test_load_is_shed_until_it_is_below_the_alert(tmp_path: Path) -> None:
-    ruled = Ruled.create(tmp_path, Rule(metric="service.load", alert=50, act=100))
+    ruled = Ruled.create(tmp_path, rule(metric="service.load", alert=50, act=100))
     steps = [(49.9, []), (50, ["alert"]), (100, ["measure"]), (60, []), (49, ["lift"]), (49, [])]
     for value, kinds in steps:
         found = observe(ruled.vault, Metric.LOAD, "service", float(value))
@@ -262,8 +262,8 @@ def test_load_is_shed_until_it_is_below_the_alert(tmp_path: Path) -> None:
 
 
 def test_requests_and_refusals_of_one_caller_are_told_and_change_no_answer(tmp_path: Path) -> None:
-    many = Rule(metric="caller.requests", alert=3)
-    row = Rule(metric="caller.refusals", alert=2)
+    many = rule(metric="caller.requests", alert=3)
+    row = rule(metric="caller.refusals", alert=2)
     ruled = Ruled.create(tmp_path, many, row)
     for number in range(2):
         ruled.ask(str(number))
@@ -330,9 +330,11 @@ def test_every_outcome_is_left_to_be_sent(tmp_path: Path) -> None:
 # --- many at once --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", [STOP, LIMIT], ids=["stop", "limit"])
-def test_of_64_clients_at_once_none_passes_after_the_measure(tmp_path: Path, rule: Rule) -> None:
-    ruled = Ruled.create(tmp_path, rule, place=str(tmp_path / "test.db"))
+@pytest.mark.parametrize("watching", [STOP, LIMIT], ids=["stop", "limit"])
+def test_of_64_clients_at_once_none_passes_after_the_measure(
+    tmp_path: Path, watching: Rule
+) -> None:
+    ruled = Ruled.create(tmp_path, watching, place=str(tmp_path / "test.db"))
     start, outcomes = threading.Barrier(64), []
 
     def ask(number: int) -> None:
@@ -349,7 +351,7 @@ def test_of_64_clients_at_once_none_passes_after_the_measure(tmp_path: Path, rul
         thread.start()
     for thread in threads:
         thread.join()
-    allowed = 80 if rule is STOP else 82  # the clock stands still: two more in this minute
+    allowed = 80 if watching is STOP else 82  # the clock stands still: two more in this minute
     assert outcomes.count("granted") == allowed
     assert outcomes.count("refused") == 192 - allowed
     kinds = [type(each) for each in ruled.records(ReleaseRecord, MeasureRecord)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.app.budget_examples import House
-from tests.unit.app.compliance.examples import Clock, Ruled
+from tests.unit.app.compliance.examples import Clock, Ruled, rule
 from tests.unit.app.compliance.test_enforcement import OUTCOMES, check_replay
 from tests.unit.app.explain.examples import ROWS, clipped, people
 
@@ -26,9 +26,9 @@ from voile.records.audit_log import AlertRecord, MeasureRecord, ReleaseRecord
 
 SETS: tuple[tuple[Rule, ...], ...] = (
     (
-        Rule(metric="budget.used", account="clinic", rate="3/hour"),
-        Rule(metric="budget.used", account="ward", action="stop", alert=0.3, act=0.5),
-        Rule(
+        rule(metric="budget.used", account="clinic", rate="3/hour"),
+        rule(metric="budget.used", account="ward", action="stop", alert=0.3, act=0.5),
+        rule(
             metric="budget.used",
             per="caller",
             account="clinic",
@@ -37,15 +37,15 @@ SETS: tuple[tuple[Rule, ...], ...] = (
             act=0.5,
             until="6 hours",
         ),
-        Rule(metric="privacy.loss", account="ward", allowance=0.3),
-        Rule(metric="privacy.loss", account="clinic", allowance=4.0, window="day"),
-        Rule(metric="caller.requests", alert=3, window="hour"),
-        Rule(metric="caller.refusals", alert=2),
-        Rule(metric="service.load", alert=5, act=8),
+        rule(metric="privacy.loss", account="ward", allowance=0.3),
+        rule(metric="privacy.loss", account="clinic", allowance=4.0, window="day"),
+        rule(metric="caller.requests", alert=3, window="hour"),
+        rule(metric="caller.refusals", alert=2),
+        rule(metric="service.load", alert=5, act=8),
     ),
     (
-        Rule(metric="budget.used", account="clinic", rate="3/hour"),
-        Rule(metric="budget.used", account="clinic", action="stop", alert=0.4, act=0.6),
+        rule(metric="budget.used", account="clinic", rate="3/hour"),
+        rule(metric="budget.used", account="clinic", action="stop", alert=0.4, act=0.6),
     ),
     (),
 )
@@ -83,9 +83,9 @@ def live(ruled: Ruled, steps: list[Any]) -> None:
             elif kind == "load":
                 observe(ruled.vault, Metric.LOAD, "service", more[0])
             else:
-                for rule in SETS[0] + SETS[1]:
+                for each in SETS[0] + SETS[1]:
                     with suppress(InvalidInput):
-                        lift(ruled.vault, rule.name, (more[0], ""), "why not")
+                        lift(ruled.vault, each.name, (more[0], ""), "why not")
 
 
 def month(folder: Path, steps: list[Any]) -> Ruled:
@@ -142,7 +142,7 @@ def test_what_somebody_left_out_or_added_is_found(tmp_path: Path) -> None:
 
 def test_other_rules_are_tried_on_the_same_history(tmp_path: Path) -> None:
     ruled = month(tmp_path, BUSY)
-    stricter = Rule(metric="budget.used", account="clinic", action="stop", alert=0.05, act=0.1)
+    stricter = rule(metric="budget.used", account="clinic", action="stop", alert=0.05, act=0.1)
     tried = ruled.replay(RuleSet((stricter,)))
     assert tried.problems == []
     assert {each.outcome.rule for each in tried.found} == {stricter}
@@ -171,9 +171,9 @@ def test_protected_values_change_no_outcome(tmp_path: Path, seed: int) -> None:
         generator = np.random.default_rng([seed, side == "left"])
         people(house, epsilon=30.0)
         ruled.put(
-            Rule(metric="budget.used", account="people", alert=0.01, act=0.05, rate="4/minute"),
-            Rule(metric="privacy.loss", account="people", allowance=1.05),
-            Rule(metric="caller.requests", alert=2),
+            rule(metric="budget.used", account="people", alert=0.01, act=0.05, rate="4/minute"),
+            rule(metric="privacy.loss", account="people", allowance=1.05),
+            rule(metric="caller.requests", alert=2),
         )
         for number in range(8):
             ruled.clock.time += 7
