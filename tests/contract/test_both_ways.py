@@ -81,6 +81,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
         ("CheckRules", "ShowRules", "PutRules", "LiftMeasure", "SendAlerts"),
         "tests/unit/app/test_rules.py",
     ),
+    "EraseAnswers": "tests/unit/app/test_erasure.py",
     "Backup": "tests/unit/app/test_backups.py",
     "Restore": "tests/unit/app/test_backups.py",
     "StartTestbed": "tests/unit/app/testbed/test_handler.py",

@@ -37,6 +37,7 @@ from voile.records.storage import (
 from voile.records.storage.memory import MemoryDatabase, MemorySession
 from voile.records.storage.session import grouped_writes
 from voile.records.storage.storage import _Ticket
+from voile.records.storage.tables import Key
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,40 @@ class TestRecords:
         with pytest.raises(MissingRecord):
             storage.submit(lambda t: t.replace(ITEMS, item()))
         assert all_items(storage) == []
+
+    def test_deleted_records_are_gone_and_the_others_stay(self, storage: Storage) -> None:
+        for name in "abc":
+            storage.submit(add(item(name)))
+        keys: list[Key] = [("a", 1), ("c", 1), ("x", 1)]
+        assert storage.submit(lambda t: t.delete_all(ITEMS, keys)) == 2
+        assert all_items(storage) == [item("b")]
+        assert storage.submit(lambda t: t.delete_all(ITEMS, [])) == 0
+        storage.submit(add(item("a", weight=2.0)))
+        assert all_items(storage) == [item("a", weight=2.0), item("b")]
+
+    def test_a_deletion_is_undone_with_its_command(self, storage: Storage) -> None:
+        storage.submit(add(item("a")))
+        storage.submit(add(item("b")))
+
+        def delete_and_fail(t: Transaction) -> None:
+            t.delete_all(ITEMS, [("a", 1)])
+            assert t.get(ITEMS, "a", 1) is None
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            storage.submit(delete_and_fail)
+        assert all_items(storage) == [item("a"), item("b")]
+
+    def test_a_deletion_sees_what_was_kept_until_the_end(self, storage: Storage) -> None:
+        def command(t: Transaction) -> list[Item]:
+            with grouped_writes(t) as grouped:
+                grouped.insert(ITEMS, item("a"))
+                grouped.insert(ITEMS, item("b"))
+                assert grouped.delete_all(ITEMS, [("a", 1)]) == 1
+                assert grouped.get(ITEMS, "a", 1) is None
+                return grouped.scan(ITEMS)
+
+        assert storage.submit(command) == [item("b")] == all_items(storage)
 
     def test_a_record_that_is_all_key_can_be_replaced(self, storage: Storage) -> None:
         storage.submit(lambda t: t.insert(SEATS, Seat(1, 2)))

@@ -27,6 +27,7 @@ from voile.app.commands import (
     recommend,
     serve,
     train,
+    vault,
     workspace,
 )
 from voile.app.commands.fields import Command
@@ -89,6 +90,7 @@ HANDLERS: Final[dict[type[Command], str]] = {
     federate.WriteReport: "voile.app.report.handler:write",
     backup.Backup: "voile.app.backups:back_up",
     backup.Restore: "voile.app.backups:restore",
+    vault.EraseAnswers: "voile.app.erasure:erase",
     serve.Serve: "voile.app.serving.handler:serve",
     serve.AddKey: "voile.app.keys:add",
     serve.ListKeys: "voile.app.keys:list_all",

@@ -88,6 +88,7 @@ _COMMANDS: Final = {
         "Copy ledger, log and keys of a workspace into a new folder, while others go on using them."
     ),
     "restore": "Bring a backup back into a folder; compared with the newest known checkpoint.",
+    "vault": "Erase stored answers that were kept long enough.",
     "keys": "Issue, list and revoke keys of the HTTP service.",
     "recommend": "Train a recommender once; what users see about themselves is then free.",
     "testbed": "A SuperLink and nodes on this machine, for trying out and for tests only.",

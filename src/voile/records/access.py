@@ -17,7 +17,7 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
@@ -26,6 +26,7 @@ from voile.core.errors import InvalidInput
 from voile.core.transparency import Level, Role
 from voile.records.ledger import ReplayKey
 from voile.records.storage import Part, Reader, Table, Transaction
+from voile.records.storage.tables import Key
 
 ANY_ACCOUNT: Final = "*"
 """In place of names: every account."""
@@ -293,3 +294,42 @@ def add_recipient(t: Transaction, record: int, caller: str) -> None:
 def is_recipient(t: Reader, record: int, caller: str) -> bool:
     """Whether this caller got the answer of a record."""
     return t.get(RECIPIENTS, record, caller) is not None
+
+
+# --- what is kept of old requests ----------------------------------------------------------------
+
+
+class OldRequests(NamedTuple):
+    """What is kept of requests and keys from before a moment, by its keys in the tables."""
+
+    repeats: tuple[Key, ...]
+    recipients: tuple[Key, ...]
+    keys: tuple[Key, ...]
+
+
+def old_requests(
+    t: Reader, before: float, charges: frozenset[str], is_old: Callable[[int], bool]
+) -> OldRequests:
+    """All of it.
+
+    Args:
+        charges: whose answers are erased: no request gets them again.
+        is_old: whether a record of the log is from before that moment.
+    """
+    repeats, recipients, keys = t.scan(REPEATS), t.scan(RECIPIENTS), t.scan(KEYS)
+    return OldRequests(
+        tuple((r.scope,) for r in repeats if r.time < before or _names(r, charges)),
+        tuple((r.record, r.caller) for r in recipients if is_old(r.record)),
+        tuple((r.identifier,) for r in keys if min(r.revoked or r.expires, r.expires) < before),
+    )
+
+
+def erase_requests(t: Transaction, found: OldRequests) -> None:
+    """Erase it."""
+    for table, keys in ((REPEATS, found.repeats), (RECIPIENTS, found.recipients)):
+        t.delete_all(table, keys)
+    t.delete_all(KEYS, found.keys)
+
+
+def _names(row: RepeatRow, charges: frozenset[str]) -> bool:
+    return any(charge in charges for charge, _, _ in json.loads(row.answers))

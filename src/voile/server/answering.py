@@ -18,7 +18,6 @@ from voile.app.explain.walk import Outcome
 from voile.app.serving import (
     AskedExplanation,
     Caller,
-    KeyNeeded,
     NotAuthenticated,
     PreparedRequest,
     ServedRelease,
@@ -30,7 +29,7 @@ from voile.server.gathering import Gathering
 from voile.server.identity import Identities
 from voile.server.load import Load
 from voile.server.metrics import Metrics
-from voile.server.problems import StillRunning
+from voile.server.problems import StillRunning, UnusableKey
 
 ACCOUNT: Final = "Voile-Account"
 REPEAT: Final = "Idempotency-Key"
@@ -130,10 +129,12 @@ OneService = Annotated[Service, Depends(_service)]
 
 def repeat_key(request: Request) -> str | None:
     """The key against repetition that was sent."""
-    found = request.headers.get(REPEAT)
-    if found is not None and not (0 < len(found) <= _LONGEST_REPEAT):
-        raise KeyNeeded("an Idempotency-Key has 1 to 255 characters")
-    return found
+    found = request.headers.getlist(REPEAT)
+    if not found:
+        return None
+    if len(found) > 1 or not 0 < len(found[0]) <= _LONGEST_REPEAT:
+        raise UnusableKey("an Idempotency-Key has 1 to 255 characters, and there is one of it")
+    return found[0]
 
 
 async def give(

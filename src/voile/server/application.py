@@ -107,5 +107,6 @@ def _settings() -> dict[str, Any]:
         "docs_url": None,
         "redoc_url": None,
         "openapi_url": None,
+        "redirect_slashes": False,  # a redirect repeats what the request calls this host
         "responses": {"default": {"description": "A problem (RFC 9457)", "content": content}},
     }

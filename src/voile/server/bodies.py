@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.core.transparency import Level, Role
@@ -72,12 +81,41 @@ class PreviewBody(_Body):
     account: Text | None = None
 
 
+class RecommendationBody(_Body):
+    """What to recommend to a user, from her own history."""
+
+    recommender: Annotated[Text, Field(description="Name of a recommender of the workspace.")]
+    history: Annotated[
+        list[Cell],
+        Field(
+            max_length=100_000,
+            description="Items that the user has touched, by their identifiers in the catalogue; "
+            "others add nothing.",
+            examples=[["17", "42"]],
+        ),
+    ]
+    group_by: Annotated[
+        Text,
+        Field(description="Reasons: items (of the history), scores (none), or a kind of labels."),
+    ] = "items"
+    count: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
+    saved: Annotated[
+        StrictBool,
+        Field(description="Add the entry bit for bit, so that its receipt can be verified."),
+    ] = False
+
+
 class InstancesBody(BaseModel):
-    """A request of KServe's V1 protocol; other members are ignored, as that protocol says."""
+    """A request of KServe's V1 protocol; other members are ignored, as that protocol says.
+
+    Its documentation calls rows `instances` or `inputs`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    instances: Records | Matrix
+    instances: Annotated[
+        Records | Matrix, Field(validation_alias=AliasChoices("instances", "inputs"))
+    ]
 
 
 class TensorBody(BaseModel):

@@ -7,22 +7,22 @@ public name and the status: no address, no body and no value.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import secrets
 import time
 import traceback
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import MutableMapping
 from typing import Any, Final
 
-from opentelemetry import propagate, trace
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from voile.server.metrics import Metrics
 from voile.server.problems import Problem, of_status
+from voile.server.tracing import RequestSpan, Tracing
 
 LOG: Final = logging.getLogger("voile.server")
 REQUEST_ID: Final = "x-request-id"
@@ -36,10 +36,11 @@ _HEADERS: Final = {
     "strict-transport-security": "max-age=31536000",
     "cache-control": "no-store",
 }
+_LONGEST_BODY: Final = 30.0
+"""Seconds in which the body of a request has to arrive: who sends it slowly holds up a place."""
 _FAULT: Final = Problem(500, "fault", "The service failed")
 _NO_ROUTE: Final = "none"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_TRACING: Final = frozenset({"traceparent", "tracestate"})
 
 
 class Edge:
@@ -51,7 +52,7 @@ class Edge:
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, largest: int) -> None:
         self._app, self._metrics, self._largest = app, metrics, largest
-        self._tracer = trace.get_tracer("voile.server")
+        self._tracing = Tracing()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; what is no request, such as the start of the application, is passed on."""
@@ -59,7 +60,7 @@ class Edge:
             await self._app(scope, receive, send)
             return
         passing = _Passing(scope, receive, send, self._largest)
-        with self._span(scope) as span:
+        with self._tracing.span(scope) as span:
             try:
                 await self._answer(scope, passing)
             finally:
@@ -76,31 +77,16 @@ class Edge:
             LOG.error("fault", extra={"facts": {"id": passing.identifier, **_place(error)}})
             await passing.instead(_FAULT)
 
-    @contextmanager
-    def _span(self, scope: Scope) -> Iterator[trace.Span]:
-        """Part of the trace that the caller has begun (W3C trace context)."""
-        headers = {name.decode("latin-1"): value for name, value in scope["headers"]}
-        carried = {n: v.decode("latin-1") for n, v in headers.items() if n in _TRACING}
-        with self._tracer.start_as_current_span(
-            "request",
-            context=propagate.extract(carried),
-            kind=trace.SpanKind.SERVER,
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
-            yield span
-
-    def _told(self, scope: Scope, passing: _Passing, span: trace.Span) -> None:
+    def _told(self, scope: Scope, passing: _Passing, span: RequestSpan) -> None:
         route = getattr(scope.get("route"), "path_format", _NO_ROUTE)
         method = scope["method"] if scope["method"] in _METHODS else "other"
         seconds = time.perf_counter() - passing.arrived
         self._metrics.requests.labels(method, route, str(passing.status)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
-        span.update_name(f"{method} {route}")
-        span.set_attribute("http.response.status_code", passing.status)
+        span.finish(f"{method} {route}", passing.status)
         facts = {
             "id": passing.identifier,
-            "trace": f"{span.get_span_context().trace_id:032x}",
+            "trace": span.trace,
             "method": method,
             "route": route,
             "status": passing.status,
@@ -120,13 +106,22 @@ class _Passing:
         self.declared = _declared(scope)
         self._receive, self._send = receive, send
         self._left = largest
+        self._until = asyncio.get_running_loop().time() + _LONGEST_BODY
+        self._whole = False
 
     async def receive(self) -> Message:
-        """A part of the body; refused once there is too much of it."""
-        message = await self._receive()
+        """A part of the body; refused once there is too much of it, or it takes too long."""
+        if self._whole:  # what comes now is that somebody hangs up
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408) from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise HTTPException(413)
+        self._whole = not message.get("more_body", False)
         return message
 
     async def send(self, message: MutableMapping[str, Any]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from voile.app.serving import AskedExplanation
+from voile.app.explain import ReleasedExplanation
+from voile.app.serving import AskedExplanation, AskedRecommendation
 from voile.app.serving.release import answer_facts
 from voile.server.answering import (
     FOR_EXPLAINERS,
@@ -20,7 +21,13 @@ from voile.server.answering import (
     give_all,
     repeat_key,
 )
-from voile.server.bodies import BatchBody, ExplanationBody, PreviewBody, RowsBody
+from voile.server.bodies import (
+    BatchBody,
+    ExplanationBody,
+    PreviewBody,
+    RecommendationBody,
+    RowsBody,
+)
 from voile.server.problems import problem_of
 
 router = APIRouter(prefix="/api/v1", tags=["explanations"])
@@ -28,11 +35,12 @@ router = APIRouter(prefix="/api/v1", tags=["explanations"])
 
 @router.get("/releases", dependencies=[FOR_EXPLAINERS])
 async def list_releases(service: OneService) -> dict[str, Any]:
-    """What can be asked, with the price of one row."""
+    """What can be asked, with the price of one row; and what recommends."""
     found = await asyncio.to_thread(
         lambda: [each.facts() for each in service.workspace.releases.values()]
     )
-    return {"releases": found}
+    recommenders = [each.facts() for each in service.workspace.recommenders.values()]
+    return {"releases": found, "recommenders": recommenders}
 
 
 @router.post("/explanations")
@@ -49,7 +57,7 @@ async def explain(
     given = await give(service, served, asked, caller)
     given.tell(response)
     facts = _facts(given)
-    return facts | {"entries": _entries(given)} if body.saved else facts
+    return facts | {"entries": _entries(given.explained)} if body.saved else facts
 
 
 @router.post("/explanations/batch")
@@ -79,6 +87,18 @@ async def preview(body: PreviewBody, service: OneService, caller: Explaining) ->
     return await asyncio.to_thread(found, served, body.rows, body.account, caller)
 
 
+@router.post("/recommendations")
+async def recommend(
+    body: RecommendationBody, service: OneService, caller: Explaining
+) -> dict[str, Any]:
+    """Recommend to a user from her own history, with reasons: free, and for her alone."""
+    served = service.workspace.recommender(body.recommender, caller)
+    asked = AskedRecommendation(body.history, body.group_by, body.count)
+    found = await asyncio.to_thread(served.answer, asked, caller)
+    facts = {"recommender": served.name, **answer_facts(found)}
+    return facts | {"entries": _entries(found)} if body.saved else facts
+
+
 def _asked(body: RowsBody, key: str | None, endpoint: str) -> AskedExplanation:
     return AskedExplanation(
         body.rows, body.account, body.purpose, body.redraw, body.coarser, key, endpoint
@@ -89,7 +109,7 @@ def _facts(given: Given) -> dict[str, Any]:
     return {"release": given.served.name, **answer_facts(given.explained)}
 
 
-def _entries(given: Given) -> list[dict[str, Any]]:
+def _entries(explained: ReleasedExplanation) -> list[dict[str, Any]]:
     """Each entry bit for bit, as its record commits to it."""
     return [
         {
@@ -98,7 +118,7 @@ def _entries(given: Given) -> list[dict[str, Any]]:
             "replayed": entry.replayed,
             "explanation": base64.b64encode(entry.explanation.to_bytes()).decode(),
         }
-        for entry in given.explained.entries
+        for entry in explained.entries
     ]
 
 

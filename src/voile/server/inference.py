@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
 
 from voile._version import __version__
 from voile.app.serving import AskedExplanation, Caller, ServedRelease, UnusableRows
@@ -26,7 +27,24 @@ from voile.server.answering import (
 )
 from voile.server.bodies import InferenceBody, InstancesBody, TensorBody
 
-router = APIRouter(tags=["inference"])
+
+class JsonRoute(APIRoute):
+    """A route whose bodies are JSON, whatever they are called: servers of these protocols do not
+    look at the content type, and what their documentation shows for curl sends another one."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """See `fastapi.routing.APIRoute`."""
+        handle = super().get_route_handler()
+
+        async def read_json(request: Request) -> Response:
+            others = [each for each in request.scope["headers"] if each[0] != b"content-type"]
+            request.scope["headers"] = [*others, (b"content-type", b"application/json")]
+            return await handle(Request(request.scope, request.receive))
+
+        return read_json
+
+
+router = APIRouter(tags=["inference"], route_class=JsonRoute)
 ROWS: Final = "rows"
 _OF_A_ROW: Final = ("values", "base_values", "half_widths")
 _NUMBERS: Final = frozenset(

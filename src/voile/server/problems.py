@@ -24,6 +24,7 @@ from voile.app.serving import (
     OtherPayload,
     PaymentNeeded,
     UnknownName,
+    UnknownReasons,
     UnusableRows,
 )
 from voile.app.serving.release import preview_facts
@@ -38,7 +39,8 @@ _KNOWN_PLACES: Final = frozenset(
     | {"requests", "instances", "inputs", "outputs", "parameters", "data", "shape", "datatype"}
     | {"name", "id", "reason", "dataset", "epsilon", "delta", "parent", "parallel", "unit"}
     | {"relation", "caller", "duties", "roles", "level", "accounts", "rate", "days", "first"}
-    | {"limit", "hours", "last", "record", "columns", "coarser"}
+    | {"recommender", "history", "group_by", "count", "limit", "hours", "last", "record", "columns"}
+    | {"coarser"}
 )
 """Where an error may be: names of ours. Any other part of a place was sent by somebody."""
 
@@ -49,6 +51,10 @@ class RateExceeded(Refused):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__("too many requests")
+
+
+class UnusableKey(InvalidInput):
+    """A key against repetition that is too long, empty, or not the only one."""
 
 
 class StillRunning(Refused):
@@ -185,6 +191,7 @@ _STATUSES: Final = {
     400: ("unreadable-request", "The request cannot be read"),
     404: ("not-found", "There is nothing here"),
     405: ("method-not-allowed", "This method is not offered here"),
+    408: ("too-slow", "The request took too long to arrive"),
     413: ("too-large", "The request is too large"),
 }
 _REPEAT: Final = "Idempotency-Key"
@@ -202,6 +209,7 @@ _MAKERS: Final[Mapping[type[Exception], Any]] = {
     KeyNeeded: _fixed(
         400, "idempotency-key-needed", "Sent twice, this would be charged twice", f"Send {_REPEAT}."
     ),
+    UnusableKey: _said(400, "idempotency-key-unusable", f"The {_REPEAT} cannot be used"),
     OtherPayload: _fixed(
         422, "idempotency-key-reused", f"The {_REPEAT} was used for something else"
     ),
@@ -210,6 +218,7 @@ _MAKERS: Final[Mapping[type[Exception], Any]] = {
     NotYetSigned: _fixed(409, "not-yet-signed", "No checkpoint covers this record yet", retry=5),
     UnsignedRecord: _fixed(409, "not-yet-signed", "No checkpoint covers this record yet", retry=5),
     UnknownName: _said(404, "not-found", "There is nothing here"),
+    UnknownReasons: _said(422, "unknown-reasons", "The request cannot be used"),
     UnusableRows: _unusable,
     Refused: _fixed(403, "refused", "Answering this would break a promise"),
     InvalidInput: _fixed(422, "invalid-request", "The request cannot be used"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from voile.app.serving import ServedWorkspace
 from voile.app.serving.handler import ServerAddress
@@ -21,6 +23,8 @@ from voile.server.edge import LOG, JsonLines
 _BACKLOG: Final = 512
 _KEEP_ALIVE: Final = 15
 _MOST_AT_ONCE: Final = 1000
+LONGEST_HEAD = 15.0
+"""Seconds in which the head of a request has to arrive."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -34,6 +38,8 @@ def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[s
     app = create_app(workspace)
     config = uvicorn.Config(
         app,
+        http=PatientProtocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -53,6 +59,45 @@ def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[s
         started(url)
         uvicorn.Server(config).run(sockets=[listening])
     return url
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it; a connection has to bring the head of its request in time.
+
+    uvicorn waits for ever, and a thousand connections that say nothing would keep all others out.
+    Bodies have a limit of their own (`edge`), the pause between two requests has uvicorn's.
+    """
+
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See `asyncio.Protocol`."""
+        super().connection_made(transport)
+        self._wait()
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Its head is there."""
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._waiting = self.loop.call_later(LONGEST_HEAD, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
 
 @contextmanager

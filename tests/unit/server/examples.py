@@ -11,14 +11,19 @@ from typing import Any, Final
 
 import httpx
 from fastapi import FastAPI
+from tests.unit.app.recommend.test_training import opened
 from tests.unit.app.workspace.examples import started
+from tests.unit.recommenders.examples import DELTA, shop
 
 from voile.app.calls import handle
 from voile.app.commands.budget import OpenBudget
+from voile.app.explain import ReleaseService
 from voile.app.keys import issue
+from voile.app.recommend import TrainingTerms, save_recommender, train
 from voile.app.serving import ServedWorkspace, open_served
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.records.access import Duty, Grants
+from voile.records.vault import Place, open_vault_at
 from voile.server import create_app
 
 CANARY: Final = "kanarienvogel7731"
@@ -85,6 +90,19 @@ def home(folder: Path, more: str = MORE, *, server: str | None = None) -> Path:
     return folder
 
 
+def shop_beside(folder: Path, epsilon: float = 3.0) -> Path:
+    """The same with a recommender of films, which the workspace's own ledger paid for."""
+    with open_vault_at(Place.within(folder), signing=None) as vault:
+        opened(vault, epsilon)
+        terms = TrainingTerms(account="users", epsilon=epsilon, delta=DELTA)
+        moments = train(ReleaseService(vault), shop(800), terms)
+        vault.keep()
+    save_recommender(moments, folder / "films")
+    file = folder / "voile.toml"
+    file.write_text(file.read_text() + '[recommenders.films]\nsource = "films"\n')
+    return folder
+
+
 @dataclass
 class House:
     """A service, and somebody who asks it."""
@@ -126,7 +144,7 @@ class House:
 async def _send(
     client: httpx.AsyncClient, method: str, path: str, key: str | None, more: Any
 ) -> httpx.Response:
-    headers = dict(more.get("headers", {}))
+    headers = httpx.Headers(more.get("headers", {}))
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
     return await client.request(method, path, **{**more, "headers": headers})

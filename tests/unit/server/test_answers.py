@@ -340,6 +340,17 @@ def test_kserve_v1_as_its_documentation_shows(house: House) -> None:
         assert total == pytest.approx(predicted)
 
 
+@pytest.mark.parametrize("called", ["instances", "inputs"])
+@pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "text/plain"])
+def test_what_its_documentation_shows_for_curl_is_read_as_json(
+    house: House, called: str, kind: str | None
+) -> None:
+    content = f'{{"{called}": [[3.0, 6.0, "no"]]}}'.encode()
+    headers = {} if kind is None else {"Content-Type": kind}
+    found = house.ask("POST", "/v1/models/open:explain", content=content, headers=headers)
+    assert len(found.json()["explanations"]) == 1
+
+
 def test_predictions_of_protected_rows_do_not_leave(house: House) -> None:
     instances = {"instances": [{"id": "ada", "income": 3, "debt": 6, "employed": "no"}]}
     found = house.ask(

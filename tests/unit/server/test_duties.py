@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.examples import BUDGET, OTHER_ROWS, PEOPLE, ROWS, House
+from tests.unit.server.examples import (
+    BUDGET,
+    OTHER_ROWS,
+    PEOPLE,
+    ROWS,
+    House,
+    home,
+    serving,
+    shop_beside,
+)
 
 from voile.records.access import Duty
 
@@ -30,6 +41,12 @@ ENDPOINTS: list[tuple[str, str, Any, set[Duty]]] = [
         "POST",
         "/api/v1/explanations/batch",
         {"release": "approval", "requests": [{"rows": OTHER_ROWS, "account": BUDGET}]},
+        {Duty.EXPLAIN},
+    ),
+    (
+        "POST",
+        "/api/v1/recommendations",
+        {"recommender": "films", "history": ["1", 3], "group_by": "genre", "count": 2},
         {Duty.EXPLAIN},
     ),
     ("POST", "/api/v1/previews", {"release": "people", "rows": PEOPLE}, {Duty.EXPLAIN}),
@@ -62,6 +79,12 @@ ENDPOINTS: list[tuple[str, str, Any, set[Duty]]] = [
     ("GET", "/openapi.json", None, {Duty.OPERATE}),
     ("GET", "/docs", None, {Duty.OPERATE}),
 ]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with serving(shop_beside(home(tmp_path / "home"))) as found:
+        yield found
 
 
 def test_the_list_names_every_endpoint(house: House) -> None:

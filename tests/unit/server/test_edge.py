@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.examples import BUDGET, CANARY, PEOPLE, PEOPLES_BUDGET, ROWS, House
+from tests.unit.server.examples import (
+    BUDGET,
+    CANARY,
+    PEOPLE,
+    PEOPLES_BUDGET,
+    ROWS,
+    House,
+    home,
+    serving,
+    shop_beside,
+)
 from tests.unit.server.test_duties import ENDPOINTS
 
 from voile.records.access import Duty
+from voile.server import create_app, edge
 from voile.server.edge import LOG, JsonLines
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with serving(shop_beside(home(tmp_path / "home"))) as found:
+        yield found
 
 
 class Kept(logging.Handler):
@@ -192,3 +212,44 @@ def test_other_methods_are_told_which_there_are(house: House) -> None:
 def test_other_loggers_write_no_arguments() -> None:
     record = logging.LogRecord("uvicorn", logging.ERROR, "f", 1, "bad %s", (CANARY,), None)
     assert CANARY not in JsonLines().format(record)
+
+
+def test_no_answer_repeats_what_a_request_calls_this_host(house: House) -> None:
+    for path in ("/api/v1/budgets/", "/docs/", "/healthz/"):
+        found = house.ask("GET", path, house.key(), headers={"Host": "evil.example"})
+        assert found.status_code == 404
+        assert "location" not in found.headers
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edge, "_LONGEST_BODY", 0.01)
+
+    async def parts() -> Any:
+        yield b'{"release": '
+        await asyncio.sleep(60)
+
+    found = house.ask("POST", "/api/v1/explanations", house.key(), content=parts())
+    assert (found.status_code, found.json()["type"]) == (408, "urn:voile:problem:too-slow")
+
+
+def test_a_key_against_repetition_is_one_short_text(house: House) -> None:
+    key = house.key()
+    for given in (["x" * 256], [""], ["a", "b"]):
+        headers = [("Idempotency-Key", each) for each in given]
+        body = {"release": "approval", "rows": ROWS, "account": BUDGET}
+        found = house.ask("POST", "/api/v1/explanations", key, json=body, headers=headers)
+        assert found.json()["type"] == "urn:voile:problem:idempotency-key-unusable", given
+
+
+def test_without_the_tracing_package_requests_are_answered_all_the_same(
+    house: House, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [each for each in sys.modules if each.startswith("opentelemetry")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    house.app = create_app(house.workspace)
+    headers = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+    assert house.ask("GET", "/healthz", headers=headers).status_code == 200
+    (line,) = [json.loads(each) for each in lines if '"event": "request"' in each]
+    assert line["trace"] is None

@@ -8,12 +8,14 @@ a time: what is held does not grow with the number of acts.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting.measures import Sums, fits
 from voile.records.audit_log import (
+    AnswersErasedRecord,
     AuditLog,
     BudgetOpenedRecord,
     BudgetRenewedRecord,
@@ -74,7 +76,10 @@ class AnswersCheck:
         self, t: Reader, origin: str, terms: Mapping[str, bytes], key: ReplayKey | None
     ) -> None:
         self._t, self._origin, self._terms, self._key = t, origin, terms, key
-        self.charged = self._found = self._opened = 0
+        self.charged = self._found = self._opened = self._erased = 0
+        self._before = -math.inf
+        self._missing: list[tuple[float, str]] = []
+        """Charges without an answer, and when they were made."""
         self.problems: list[str] = []
 
     def take(self, number: int, record: ReleaseRecord, entry: Entry) -> None:
@@ -87,10 +92,26 @@ class AnswersCheck:
         if problem:
             self.problems.append(f"{record.charge}: {problem}")
 
+    def take_erasure(self, record: AnswersErasedRecord) -> None:
+        """Answers to charges from before a moment were erased, on record."""
+        self._before = max(self._before, record.before)
+        self._erased += record.answers
+
+    @property
+    def kept(self) -> int:
+        """Charges of releases whose answers are kept."""
+        return self.charged - len(self._missing)
+
+    @property
+    def erased(self) -> int:
+        """Charges of releases whose answers were erased."""
+        return len(self._missing)
+
     def _problem(self, number: int, record: ReleaseRecord, entry: Entry) -> str:
         kept = answer_of(self._t, entry)
         if kept is None:
-            return "charged, but its answer is not kept"
+            self._missing.append((entry.time, record.charge))
+            return ""
         if not _is_of(kept, entry) or kept.record != number:
             return "the answer kept for it is of another charge"
         self._found += 1
@@ -100,7 +121,14 @@ class AnswersCheck:
         return ""
 
     def finish(self) -> None:
-        """No answer is kept beside those of the charges."""
+        """No answer is kept beside those of the charges, and none is missing but those that were
+        erased on record."""
+        lost = [charge for time, charge in self._missing if time >= self._before]
+        self.problems += [f"{charge}: charged, but its answer is not kept" for charge in lost]
+        if not lost and len(self._missing) != self._erased:
+            self.problems.append(
+                f"{len(self._missing)} answers are not kept, {self._erased} were erased on record"
+            )
         if self._key is not None and self._found and not self._opened:
             self.problems.insert(0, FOREIGN_KEY.format(count=self._found))
         beside = 0
@@ -203,7 +231,11 @@ class Comparison:
 
     @property
     def answered(self) -> int:
-        return self._answers.charged
+        return self._answers.kept
+
+    @property
+    def erased(self) -> int:
+        return self._answers.erased
 
     @property
     def answers(self) -> list[str]:
@@ -216,6 +248,8 @@ class Comparison:
         for number, content in enumerate(contents):
             try:
                 record = decode_record(content)
+                if isinstance(record, AnswersErasedRecord):
+                    self._answers.take_erasure(record)
                 if isinstance(record, _Act):
                     self.acts += 1
                     again.apply(self._movement(number, record), _nothing(record, again))

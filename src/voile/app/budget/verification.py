@@ -11,8 +11,9 @@ Steps; a report lists all of them, in this order:
                has the terms it was opened with
  7. Costs      each cost is that of its event in the measure of the tree
  8. Bounds     no account is above its budget
- 9. Answers    every charge of a release has its stored answer, every stored answer its charge; with
-               the replay key, each answer is the one that its record commits to
+ 9. Answers    every charge of a release has its stored answer, unless that was erased on record;
+               every stored answer its charge; with the replay key, each answer is the one that its
+               record commits to
 10. Newer      how much is newer than the newest checkpoint of step 2: if the database was set back
                to a state at or after that checkpoint, nothing here can notice it
 
@@ -108,7 +109,8 @@ def verify(
         "costs": lambda: _agree(books().costs, "every cost follows from its event"),
         "bounds": lambda: _agree(books().bounds, "no account is above its budget"),
         "answers": lambda: _agree(
-            books().answers, _answers_held(books().answered, evidence.replay_key)
+            books().answers,
+            _answers_held(books().answered, books().erased, evidence.replay_key),
         ),
         "newer": lambda: _newer(storage, log, evidence, newest),
     }
@@ -154,13 +156,14 @@ def _agree(problems: list[str], otherwise: str) -> str:
     return otherwise
 
 
-def _answers_held(count: int, key: ReplayKey | None) -> str:
+def _answers_held(count: int, erased: int, key: ReplayKey | None) -> str:
+    gone = f"; {erased} more were erased on record" if erased else ""
     if key is None:
         return (
             f"{count} answers; not compared with what the log commits to: no replay key was "
-            "handed in (--replay-key FILE)"
+            f"handed in (--replay-key FILE){gone}"
         )
-    return f"{count} answers, each the one on record"
+    return f"{count} answers, each the one on record{gone}"
 
 
 # --- steps 2, 3 and 10: the log against what is elsewhere -----------------------------------------

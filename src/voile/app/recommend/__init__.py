@@ -7,7 +7,7 @@
 """
 
 from voile.app.commands.recommend import Audience
-from voile.app.recommend.handler import answer, open_recommender, preview
+from voile.app.recommend.handler import answer, build, open_recommender, preview
 from voile.app.recommend.specification import SCORES, ProfileLevel, RecommendationSpec
 from voile.app.recommend.training import TrainingTerms, preview_training, train
 from voile.app.trained_recommender import (
@@ -25,6 +25,7 @@ __all__ = [
     "TrainedRecommender",
     "TrainingTerms",
     "answer",
+    "build",
     "check_place",
     "load_recommender",
     "open_recommender",

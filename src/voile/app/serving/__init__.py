@@ -12,6 +12,7 @@ The HTTP service (`voile.server`) fills these and shows the results; it decides 
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
 from voile.app.serving.once import AnsweredMeanwhile, OtherPayload
 from voile.app.serving.opening import open_served
+from voile.app.serving.recommending import AskedRecommendation, UnknownReasons
 from voile.app.serving.release import ServedRelease, UnusableRows
 from voile.app.serving.served import (
     AskedExplanation,
@@ -25,6 +26,7 @@ from voile.app.serving.served import (
 __all__ = [
     "AnsweredMeanwhile",
     "AskedExplanation",
+    "AskedRecommendation",
     "Caller",
     "KeyNeeded",
     "NotAuthenticated",
@@ -35,6 +37,7 @@ __all__ = [
     "ServedRelease",
     "ServedWorkspace",
     "UnknownName",
+    "UnknownReasons",
     "UnusableRows",
     "open_served",
 ]

@@ -11,7 +11,9 @@ from voile.app.commands.explain import Explain
 from voile.app.compliance.delivery import Delivering
 from voile.app.explain.service import ReleaseService
 from voile.app.explain_rows import ExplanationJob
+from voile.app.recommend import open_recommender
 from voile.app.serving.delay import delay_of
+from voile.app.serving.recommending import ServedRecommender
 from voile.app.serving.release import ServedRelease
 from voile.app.serving.served import ServedWorkspace
 from voile.app.workspace.file import WorkspaceFile
@@ -41,10 +43,20 @@ def open_served(path: Path) -> Iterator[ServedWorkspace]:
         apply_rules(file, vault)
         service = ReleaseService(vault)
         releases = {name: _served(file, name, service) for name in file.releases}
-        workspace = ServedWorkspace(file, service, releases, _witness(file, stack))
+        recommenders = {
+            name: _recommender(file, name, service) for name in file.tables.recommenders
+        }
+        workspace = ServedWorkspace(file, service, releases, recommenders, _witness(file, stack))
         workspace.name_accounts(*_accounts(file, releases))
         stack.enter_context(Delivering(vault, channels_of(file)))
         yield workspace
+
+
+def _recommender(file: WorkspaceFile, name: str, service: ReleaseService) -> ServedRecommender:
+    trained = open_recommender(file.folder / file.tables.recommenders[name].source)
+    found = ServedRecommender(name, trained, service)
+    found.check_paid()
+    return found
 
 
 def _witness(file: WorkspaceFile, stack: ExitStack) -> Witness | None:

@@ -17,6 +17,7 @@ from voile.app.explain.walk import Outcome, caught
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
 from voile.app.serving.levels import answer_or_offer
 from voile.app.serving.once import AnsweredMeanwhile, Once, Receiving
+from voile.app.serving.recommending import ServedRecommender
 from voile.app.serving.release import ServedRelease, UnusableRows, preview_facts
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.serve_table import ServeTable
@@ -101,6 +102,7 @@ class ServedWorkspace:
     file: WorkspaceFile
     service: ReleaseService
     releases: Mapping[str, ServedRelease]
+    recommenders: Mapping[str, ServedRecommender] = field(default_factory=dict)
     witness: Witness | None = None
 
     @property
@@ -118,10 +120,18 @@ class ServedWorkspace:
         found = self.releases.get(name)
         if caller.is_anonymous and (found is None or not found.anonymous):
             raise NotAuthenticated("this needs an API key or a token")
+        caller.check_duty(Duty.EXPLAIN)
         if found is None:
             raise UnknownName("there is no release of this name")
-        caller.check_duty(Duty.EXPLAIN)
         caller.check_level(found.job.spec.level)
+        return found
+
+    def recommender(self, name: str, caller: Caller) -> ServedRecommender:
+        """A recommender that this caller may ask."""
+        caller.check_duty(Duty.EXPLAIN)
+        found = self.recommenders.get(name)
+        if found is None:
+            raise UnknownName("there is no recommender of this name")
         return found
 
     def account(self, named: str) -> str:

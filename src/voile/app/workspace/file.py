@@ -141,6 +141,16 @@ class BackgroundTable(_Table):
     origin: Text | None = None
 
 
+class RecommenderTable(_Table):
+    """A recommender, for the HTTP service.
+
+    Args:
+        source: the folder that `voile recommend train` wrote, charged to this workspace's ledger.
+    """
+
+    source: File
+
+
 class AccountTable(_Table):
     """What an account promises. The ledger knows; this is compared with it, and never believed.
 
@@ -182,6 +192,7 @@ class WorkspaceTables(_Table):
         releases: each the fields of an `ExplanationSpec`, with names of the other tables; one that
             costs nothing may be `anonymous`: the HTTP service answers it without a key. `cost` is
             what a request counts for rules about load.
+        recommenders: what recommends, over HTTP.
         serve: the HTTP service.
         rules: what is watched, and what is done about it.
         notify: who is told.
@@ -195,6 +206,7 @@ class WorkspaceTables(_Table):
     backgrounds: dict[Name, BackgroundTable] = {}
     accounts: dict[str, AccountTable] = {}
     releases: dict[Name, dict[str, Any]] = {}
+    recommenders: dict[Name, RecommenderTable] = {}
     serve: ServeTable = ServeTable()
     rules: tuple[Rule, ...] = ()
     notify: tuple[NotifyTable, ...] = ()
@@ -388,6 +400,8 @@ class WorkspaceFile:
             for name, each in made.items():
                 if each.origin is not None and names_origin_file(each.origin):
                     yield (kind, name, "origin"), each.origin
+        for name, recommender in tables.recommenders.items():
+            yield ("recommenders", name, "source"), recommender.source
         for name, said in tables.releases.items():
             yield from (
                 (("releases", name, key), said[key]) for key in _FILES_OF_RELEASE if key in said

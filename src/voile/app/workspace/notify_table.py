@@ -43,9 +43,7 @@ class NotifyTable(BaseModel):
     kind: Literal["webhook", "mail", "log"]
     name: Text | None = None
     custodian: bool = False
-    url: (
-        Annotated[str, Field(pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])")] | None
-    ) = None
+    url: str | None = Field(None, pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])")
     key: Text | None = None
     server: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+(:[0-9]{1,5})?$")] | None = None
     sender: Address | None = None

@@ -7,8 +7,8 @@ A tour, by what you want to do:
   `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
   `WeightingRecord`, `EvidenceRecord`, `AssessmentRecord`, `EventsAssessmentRecord`,
   `KeyRotationRecord`, `CheckpointAcceptedRecord`, `KeyIssuedRecord`, `KeyRevokedRecord`,
-  `RuleRecord`, `ObservationRecord`, `AlertRecord`, `MeasureRecord`, `LiftRecord`; commit to a
-  query or an answer without showing it: `Commitment`
+  `AnswersErasedRecord`, `RuleRecord`, `ObservationRecord`, `AlertRecord`, `MeasureRecord`,
+  `LiftRecord`; commit to a query or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from voile.records.audit_log.publishing import rotate as rotate
     from voile.records.audit_log.receipt import Receipt as Receipt
     from voile.records.audit_log.records import AbsenceRecord as AbsenceRecord
+    from voile.records.audit_log.records import AnswersErasedRecord as AnswersErasedRecord
     from voile.records.audit_log.records import AssessmentRecord as AssessmentRecord
     from voile.records.audit_log.records import BudgetOpenedRecord as BudgetOpenedRecord
     from voile.records.audit_log.records import BudgetRenewedRecord as BudgetRenewedRecord
@@ -125,6 +126,7 @@ _HOMES = {
         "EvidenceRecord",
         "FederationRoundRecord",
         "KeyIssuedRecord",
+        "AnswersErasedRecord",
         "KeyRevokedRecord",
         "KeyRotationRecord",
         "ParticipationRecord",

@@ -487,6 +487,27 @@ class KeyRevokedRecord:
     issuer: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswersErasedRecord:
+    """Stored answers were erased, and with them what names the records they were about.
+
+    Charges and commitments stay. A charge from before that moment may be without its answer, and
+    as many are as these records say together.
+
+    Args:
+        before: seconds since 1970; what was charged earlier was erased.
+        answers: how many were erased.
+        issuer: the command line.
+    """
+
+    kind: ClassVar[str] = "answers erased"
+    version: ClassVar[int] = 1
+    time: int
+    before: float
+    answers: int
+    issuer: str
+
+
 Record: TypeAlias = (
     ReleaseRecord
     | PostProcessingRecord
@@ -512,6 +533,7 @@ Record: TypeAlias = (
     | AlertRecord
     | MeasureRecord
     | LiftRecord
+    | AnswersErasedRecord
 )
 Encoded = NewType("Encoded", bytes)
 """The canonical bytes of a record, made here."""

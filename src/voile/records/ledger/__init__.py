@@ -10,6 +10,7 @@ A tour, by what you want to do:
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`Ledger.open_child`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
+- erase what is old: `old_answers`, `erase_answers`
 - check it: `history` reads what was written, and recomputes balances from it
 
 Commands import from here and from two rooms besides: `event_text` (costs as the log states them)
@@ -37,6 +38,7 @@ from voile.records.ledger.charging import (
     charge_name,
     check_words,
 )
+from voile.records.ledger.erasing import OldAnswers, erase_answers, old_answers
 from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of
 from voile.records.ledger.opening import AccountChange
 from voile.records.ledger.reading import (
@@ -95,6 +97,7 @@ __all__ = [
     "Ledger",
     "Measure",
     "NamedRecord",
+    "OldAnswers",
     "Opening",
     "PlanUse",
     "PlannedSpending",
@@ -111,10 +114,12 @@ __all__ = [
     "check_fits",
     "check_words",
     "child_of",
+    "erase_answers",
     "forecast",
     "how_many",
     "latest_acts",
     "latest_charges",
+    "old_answers",
     "recent_charges",
     "recent_use",
     "remaining",

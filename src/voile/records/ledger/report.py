@@ -80,7 +80,7 @@ def watch(ledger: Ledger, t: Reader, account: str) -> tuple[Finding, ...]:
     node = ledger.node(t, account)
     charges = recent_charges(ledger, t, account, since=float("inf"), at_least=MOST_CHARGES)
     asked = [_Query(entry, _population(t, entry)) for entry in charges if entry.population]
-    asked = asked[:MOST_POPULATIONS]
+    asked = [each for each in asked[:MOST_POPULATIONS] if each.records]  # some were erased
     return (
         *_overlap(asked),
         *_differencing(asked),

@@ -134,6 +134,16 @@ class MemorySession:
             there = table.key_of(table.row(record)) in self._database.rows[table.name]
             (self.replace if there else self.insert)(table, record)
 
+    def delete_all(self, table: Table[Any], keys: Sequence[Key]) -> int:
+        self._check_writable()
+        self.memory.pop(table.name, None)
+        rows, order = self._database.rows[table.name], self._database.keys[table.name]
+        there = [key for key in dict.fromkeys(map(table.checked_key, keys)) if key in rows]
+        for key in there:
+            self._undo.append(partial(_put_back, rows, order, key, rows[key]))
+            _withdraw(rows, order, key)
+        return len(there)
+
     def get_all(self, wanted: Sequence[tuple[Table[Any], Key]]) -> list[Any]:
         return [self.get(table, *key) for table, key in wanted]
 
@@ -201,6 +211,11 @@ class MemorySession:
 
     def _restore(self, name: str, rows: dict[Key, Row], keys: list[Key]) -> None:
         self._database.rows[name], self._database.keys[name] = rows, keys
+
+
+def _put_back(rows: dict[Key, Row], keys: list[Key], key: Key, row: Row) -> None:
+    rows[key] = row
+    insort(keys, key)
 
 
 def _withdraw(rows: dict[Key, Row], keys: list[Key], key: Key) -> None:

@@ -65,6 +65,9 @@ class Transaction(Reader, Protocol):
     def put_all(self, table: Table[Record], records: Sequence[Record]) -> None:
         """Add each of several records with different keys, or overwrite the one that is there."""
 
+    def delete_all(self, table: Table[Any], keys: Sequence[Key]) -> int:
+        """Remove the records with these keys; how many of them there were."""
+
 
 class Migrator(Transaction, Protocol):
     """What a migration may do besides."""
@@ -236,6 +239,10 @@ class GroupedWrites(ReadOnce):
         for record in records:
             there = self.get(table, *table.key_in(record)) is not None
             (self.replace if there else self.insert)(table, record)
+
+    def delete_all(self, table: Table[Any], keys: Sequence[Key]) -> int:
+        self.flush()
+        return self._inner.delete_all(table, keys)
 
     def _write(self, place: tuple[Table[Any], Key], record: Any) -> None:
         table, key = place

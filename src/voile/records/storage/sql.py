@@ -54,6 +54,9 @@ class Dialect:
         changes = ", ".join(f"{name} = {self.parameter}" for name in others or table.key)
         return f"UPDATE {table.name} SET {changes} WHERE {self._equal(table.key)}"
 
+    def delete(self, table: Table[Any]) -> str:
+        return f"DELETE FROM {table.name} WHERE {self._equal(table.key)}"
+
     def get(self, table: Table[Any]) -> str:
         columns = ", ".join(table.column_names)
         return f"SELECT {columns} FROM {table.name} WHERE {self._equal(table.key)}"
@@ -128,6 +131,7 @@ class SqlRecords:
         self._insert = cache(dialect.insert)
         self._put = cache(dialect.put)
         self._replace = cache(dialect.replace)
+        self._delete = cache(dialect.delete)
         self._get = cache(dialect.get)
         self._together = cache(self._get_together)
         self._last_all = cache(dialect.last_all)
@@ -194,6 +198,11 @@ class SqlRecords:
         if self._change_each(self._replace(table), changes) != len(rows):
             missing = next(key for key in map(table.key_of, rows) if not self._is_there(table, key))
             raise MissingRecord(table.name, missing)
+
+    def delete_all(self, table: Table[Any], keys: Sequence[Key]) -> int:
+        self.memory.pop(table.name, None)
+        checked = list(map(table.checked_key, keys))
+        return self._change_each(self._delete(table), checked) if checked else 0
 
     def _is_there(self, table: Table[Any], key: Key) -> bool:
         return bool(self._fetch(self._get(table), key))

@@ -15,6 +15,7 @@ from voile.core.errors import InvalidInput
 from voile.records.audit_log import (
     AbsenceRecord,
     AlertRecord,
+    AnswersErasedRecord,
     AssessmentRecord,
     BudgetOpenedRecord,
     BudgetRenewedRecord,
@@ -260,6 +261,7 @@ RECORDS: list[Record] = [
         until="renewed",
     ),
     LiftRecord(time=10, rule="9f8cc3ff4d88", subject="clinic", cause="renewed"),
+    AnswersErasedRecord(time=11, before=10.0, answers=3, issuer="command line"),
 ]
 
 
