@@ -24,6 +24,7 @@ from voile.app.explain.files import as_plain
 from voile.app.explain.inputs import ExplanationInputs, ModelFolder, find_artefact, load_inputs
 from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
 from voile.app.explain.per_record import named_records
+from voile.app.explain.questions import ExplanationRequest
 from voile.app.explain.released import AssessedClaims, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
@@ -298,22 +299,25 @@ def _answered(
     rows: RowsToExplain,
 ) -> ReleasedExplanation:
     """The answer; at a coarser level only where a rule offers one and the command accepts it."""
-    terms: dict[str, Any] = {
-        "payer": job.spec.account,
-        "caller": command.caller,
-        "purpose": command.purpose,
-        "fresh": command.redraw,
-    }
-    try:
-        quality = None if job.spec.account is None else job.quality(service, rows.count)
-        return service.answer(release, rows, quality=quality, **terms)
-    except CoarserOffered as offered:
-        coarser = job.coarser(service)
-        if coarser is None:
-            raise
+    quality = None if job.spec.account is None else job.quality(service, rows.count)
+    request = ExplanationRequest(
+        rows=rows,
+        payer=job.spec.account,
+        caller=command.caller,
+        purpose=command.purpose,
+        fresh=command.redraw,
+        quality=quality,
+    )
+    (outcome,) = service.answer_many(release, [request])
+    coarser = job.coarser(service) if isinstance(outcome, CoarserOffered) else None
+    if isinstance(outcome, CoarserOffered) and coarser is not None:
         if not command.coarser:
-            raise offered.at(coarser.spec.level.value) from None
-        return service.answer(coarser.release(service, rows.count), rows, offered=True, **terms)
+            raise outcome.at(coarser.spec.level.value)
+        offered = replace(request, offered=True)
+        (outcome,) = service.answer_many(coarser.release(service, rows.count), [offered])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult:

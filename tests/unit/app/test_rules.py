@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from voile.app.commands.compliance import (
     ShowRules,
 )
 from voile.app.commands.explain import Explain
-from voile.app.compliance.enforcement import MeasureInForce
+from voile.app.compliance.enforcement import CoarserOffered, MeasureInForce
 from voile.app.workspace import WorkspaceFile
 from voile.cli.app import app
 from voile.core.errors import InvalidInput
 from voile.records.audit_log import RuleRecord, decode_record
+from voile.records.ledger import Ledger
 from voile.records.vault import Place, open_vault_at
 
 RULES = """
@@ -166,3 +168,28 @@ def test_what_is_wrong_is_told_by_name(tmp_path: Path, more: str, said: str) -> 
     folder = home(tmp_path, more)
     with pytest.raises(InvalidInput, match=said):
         WorkspaceFile.read(folder)
+
+
+QUALITY = """
+[[rules]]
+metric = "explanation.quality"
+alert = 0.0001
+act = 0.0002
+"""
+
+
+def test_a_coarser_level_is_taken_by_command_only_if_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, now = home(tmp_path, QUALITY), time.time()
+    monkeypatch.setattr(Ledger.__init__, "__defaults__", (lambda: now,))
+    ask(folder)
+    monkeypatch.setattr(Ledger.__init__, "__defaults__", (lambda: now + 3600,))
+    ask(folder, "9,1,yes")
+    with pytest.raises(CoarserOffered, match="level of this explanation: summary"):
+        ask(folder, "5,5,yes")
+    rows = str(folder / "one.csv")
+    coarser = Explain.read(
+        {"model": "approval", "workspace": folder, "data": rows, "coarser": True}
+    )
+    assert handle(coarser).explained.explanation.feature_names == ("money", "work")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.server.examples import BUDGET, MORE, OTHER_ROWS, ROWS, House, home, serving
+from tests.unit.server.examples import BUDGET, MORE, OTHER_ROWS, House, home, serving
 
 from voile.app.compliance.enforcement import MeasureInForce
 from voile.app.rules import measures_and_waiting
@@ -19,6 +19,7 @@ from voile.compliance import Forbidden, Replay, Rule
 from voile.core.errors import InvalidInput
 from voile.records.access import Duty
 from voile.records.audit_log import AlertRecord, LiftRecord, MeasureRecord, decode_record
+from voile.server import answering
 from voile.server.load import Load, LoadShed
 from voile.server.problems import problem_of
 
@@ -155,27 +156,23 @@ def test_a_request_for_which_there_is_no_room_is_told_to_come_again(tmp_path: Pa
         assert "voile_shed_requests_total 1.0" in house.ask("GET", "/metrics", house.key()).text
 
 
-def test_a_charged_request_holds_its_place_until_its_slot_ends(tmp_path: Path) -> None:
-    more = MORE.replace("delay = false", "delay = 0.4")
+def test_a_charged_request_holds_its_place_until_its_slot_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = MORE.replace("delay = false", "delay = 0.05")
     with house_with(tmp_path, LOAD, more) as house:
-        key, load = house.key(Duty.EXPLAIN), house.app.state.service.load
-        seen: list[float] = []
+        load, seen = house.app.state.service.load, list[float]()
+        hold = answering._hold
 
-        async def watch() -> None:
-            body = {"release": "approval", "rows": ROWS, "account": BUDGET}
-            asked = asyncio.create_task(
-                house._ask_all([("POST", "/api/v1/explanations", key, {"json": body})])
-            )
-            while not asked.done():
-                if records(house, object) and house.workspace.vault:
-                    seen.append(load.now)
-                await asyncio.sleep(0.02)
-            (found,) = asked.result()
-            assert found.headers["voile-timing"].startswith("slot=")
+        async def watched(*given: Any) -> tuple[int, float]:
+            seen.append(load.now)
+            slot = await hold(*given)
+            seen.append(load.now)
+            return slot
 
-        house.runner.run(watch())
-        assert set(seen[1:-1]) == {1.0}  # from its beginning to its end
-        assert load.now == 0
+        monkeypatch.setattr(answering, "_hold", watched)
+        assert house.explain(house.key(Duty.EXPLAIN)).headers["voile-timing"].startswith("slot=")
+        assert (seen, load.now) == ([1.0, 1.0], 0.0)
 
 
 FIGURE = re.compile(r"voile_\w+")

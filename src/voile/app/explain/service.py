@@ -201,8 +201,6 @@ class ReleaseService:
         purpose: str = "explanation",
         subject: str = "",
         fresh: bool = False,
-        quality: float | None = None,
-        offered: bool = False,
     ) -> ReleasedExplanation:
         """Explain rows, or refuse (`Refused`, `BudgetExceeded`).
 
@@ -215,7 +213,6 @@ class ReleaseService:
             purpose: what for.
             subject: what is asked, for the record; the release's own words if empty.
             fresh: pay again for new noise, even if the question was answered before.
-            quality, offered: see `ExplanationRequest`.
         """
         request = ExplanationRequest(
             rows=RowsToExplain.from_rows(rows),
@@ -224,8 +221,6 @@ class ReleaseService:
             purpose=purpose,
             subject=subject,
             fresh=fresh,
-            quality=quality,
-            offered=offered,
         )
         (outcome,) = self.answer_many(release, [request])
         if isinstance(outcome, ReleasedExplanation):
