@@ -7,7 +7,7 @@ with the clock's minutes, hours and days (UTC), and shares are those of the ledg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -33,14 +33,14 @@ class State(NamedTuple):
 
     Args:
         since: of a measure, when it began.
-        window, count, total: number of the clock's window, and what was counted and added in it;
+        window, counted, total: number of the clock's window, and what was counted and added in it;
             of a share per caller the total has no window.
     """
 
     stage: int = Stage.QUIET
     since: int = 0
     window: int = 0
-    count: int = 0
+    counted: int = 0
     total: float = 0.0
 
 
@@ -55,9 +55,9 @@ class Standings(Protocol):
     """Where all rules stand."""
 
     def read(self, subject: Subject) -> States:
-        """Of one subject; a copy."""
+        """Of one subject; not to be changed."""
 
-    def write(self, subject: Subject, states: States) -> None:
+    def write(self, changed: Mapping[Subject, States]) -> None:
         """Keep what was changed."""
 
     def subjects(self) -> Iterable[Subject]:
@@ -72,11 +72,11 @@ class MemoryStandings:
 
     def read(self, subject: Subject) -> States:
         """See `Standings`."""
-        return dict(self.kept.get(subject, {}))
+        return self.kept.get(subject, {})
 
-    def write(self, subject: Subject, states: States) -> None:
+    def write(self, changed: Mapping[Subject, States]) -> None:
         """See `Standings`."""
-        self.kept[subject] = states
+        self.kept.update(changed)
 
     def subjects(self) -> Iterable[Subject]:
         """See `Standings`."""
@@ -216,20 +216,21 @@ class _Turn:
 
     def __init__(self, standings: Standings, time: int, charge: str = "") -> None:
         self._standings, self.time, self.charge = standings, time, charge
-        self._read: dict[Subject, States] = {}
-        self._changed: set[Subject] = set()
+        self._changed: dict[Subject, States] = {}
         self.outcomes: list[Outcome] = []
 
     def state(self, rule: Rule, subject: Subject) -> State:
-        states = self._read.get(subject)
+        states = self._changed.get(subject)
         if states is None:
-            states = self._read[subject] = self._standings.read(subject)
+            states = self._standings.read(subject)
         return states.get(rule.name, QUIET)
 
     def keep(self, rule: Rule, subject: Subject, state: State) -> None:
-        if state != self.state(rule, subject):
-            self._read[subject][rule.name] = state
-            self._changed.add(subject)
+        if state == self.state(rule, subject):
+            return
+        if subject not in self._changed:
+            self._changed[subject] = dict(self._standings.read(subject))
+        self._changed[subject][rule.name] = state
 
     def lift(self, rule: Rule, subject: Subject, cause: str, reason: str = "") -> None:
         self.outcomes.append(
@@ -244,8 +245,8 @@ class _Turn:
         )
 
     def end(self) -> list[Outcome]:
-        for subject in sorted(self._changed):
-            self._standings.write(subject, self._read[subject])
+        if self._changed:
+            self._standings.write(self._changed)
         return self.outcomes
 
 
@@ -289,6 +290,8 @@ def _used(turn: _Turn, rule: Rule, use: Use, caller: str) -> None:
     if rule.per is Per.ACCOUNT:
         subject, value = (use.account, ""), use.after
         state = turn.state(rule, subject)
+        if state is QUIET and not rule.reached(value, rule.least):
+            return  # what nearly every charge meets
     else:
         subject = (use.account, caller)
         state = turn.state(rule, subject)
@@ -296,7 +299,7 @@ def _used(turn: _Turn, rule: Rule, use: Use, caller: str) -> None:
         state = state._replace(total=value)
     if state.stage == Stage.ACTING and rule.action is Action.LIMIT:
         state = _in_window(state, turn.time, rule.limit[1])
-        state = state._replace(count=state.count + 1)
+        state = state._replace(counted=state.counted + 1)
     _cross(turn, rule, subject, state, value)
 
 
@@ -316,12 +319,14 @@ def _counted(rules: RuleSet, turn: _Turn, caller: str, *, refused: bool) -> None
     subject = ("", caller)
     for rule in rules.of_metric(Metric.REQUESTS):
         state = _new_window(turn, rule, subject, rule.window_seconds)
-        state = state._replace(count=state.count + 1)
-        _cross(turn, rule, subject, state, state.count)
+        state = state._replace(counted=state.counted + 1)
+        _cross(turn, rule, subject, state, state.counted)
     for rule in rules.of_metric(Metric.REFUSALS):
         state = turn.state(rule, subject)
-        state = state._replace(count=state.count + 1) if refused else QUIET
-        _cross(turn, rule, subject, state, state.count)
+        if state is QUIET and not refused:
+            continue
+        state = state._replace(counted=state.counted + 1) if refused else QUIET
+        _cross(turn, rule, subject, state, state.counted)
 
 
 def _refused(rules: RuleSet, turn: _Turn, fact: RefusedFact) -> None:
@@ -364,8 +369,7 @@ def _cross(turn: _Turn, rule: Rule, subject: Subject, state: State, value: float
     if state.stage == Stage.ACTING and is_over(rule, state, turn.time):
         turn.lift(rule, subject, "expired")
         state = state._replace(stage=Stage.QUIET)
-    least = rule.act if rule.alert is None else rule.alert
-    if state.stage != Stage.QUIET and not rule.reached(value, least):
+    if state.stage != Stage.QUIET and not rule.reached(value, rule.least):
         if state.stage != Stage.ACTING:
             state = state._replace(stage=Stage.QUIET)
         elif rule.until == "below":
@@ -388,7 +392,7 @@ def is_over(rule: Rule, state: State, time: int) -> bool:
 def _in_window(state: State, time: int, seconds: int) -> State:
     """The state in the window of this moment; a clock that goes back opens no earlier one."""
     window = time // seconds
-    return state._replace(window=window, count=0, total=0.0) if window > state.window else state
+    return state._replace(window=window, counted=0, total=0.0) if window > state.window else state
 
 
 def _new_window(turn: _Turn, rule: Rule, subject: Subject, seconds: int) -> State:
@@ -411,7 +415,7 @@ class Asked(NamedTuple):
     Args:
         accounts: the account that is asked and all above it, without plans.
         caller: the name that the log has for who asks.
-        count: how many charges.
+        charges: how many.
         epsilon: of each.
         subject: the release, in the words of its records.
         approved: a second person has agreed to it.
@@ -421,7 +425,7 @@ class Asked(NamedTuple):
     time: int
     accounts: tuple[str, ...]
     caller: str
-    count: int
+    charges: int
     epsilon: float
     subject: str
     approved: bool = False
@@ -483,7 +487,7 @@ def _forbidden(rule: Rule, standings: Standings, account: str, asked: Asked) -> 
         return Forbidden(rule, subject, asked.epsilon)
     most, seconds = rule.limit
     state = _in_window(state, asked.time, seconds)
-    if state.count + asked.count <= most:
+    if state.counted + asked.charges <= most:
         return None
     return Forbidden(rule, subject, asked.epsilon, seconds - asked.time % seconds)
 
@@ -496,7 +500,7 @@ def _beyond_allowance(
     if seconds := rule.window_seconds:
         state = standings.read(subject).get(rule.name, QUIET)
         before = _in_window(state, asked.time, seconds).total
-        epsilon, wait = epsilon * asked.count, seconds - asked.time % seconds
+        epsilon, wait = epsilon * asked.charges, seconds - asked.time % seconds
     if rule.reached((before + epsilon) / rule.allowance, rule.act):
         return Forbidden(rule, subject, epsilon, wait)
     return None

@@ -207,6 +207,11 @@ class Rule(BaseModel):
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
     @cached_property
+    def least(self) -> float | None:
+        """The lower of its thresholds."""
+        return self.act if self.alert is None else self.alert
+
+    @cached_property
     def limit(self) -> tuple[int, int]:
         """Of a rate: how many, and in how many seconds."""
         found = _RATE.fullmatch(self.rate or "")

@@ -24,13 +24,14 @@ class RuleBookRow(NamedTuple):
 
 
 class StandingRow(NamedTuple):
-    """Where the rules stand with one subject.
+    """Where the rules stand with one caller, or, without a caller, with everything else.
+
+    One row for all subjects: a charge rewrites two rows at most, however many rules there are.
 
     Args:
-        states: JSON; by the name of the rule its state.
+        states: JSON; a list of subject, name of the rule, and its state.
     """
 
-    subject: str
     caller: str
     states: str
 
@@ -67,7 +68,7 @@ class ChannelRow(NamedTuple):
 
 
 BOOK: Final = Table("rules_book", RuleBookRow, key=("name",))
-STANDINGS: Final = Table("rules_standings", StandingRow, key=("subject", "caller"))
+STANDINGS: Final = Table("rules_standings", StandingRow, key=("caller",))
 OUTBOX: Final = Table("rules_outbox", OutboxRow, key=("number",))
 CHANNELS: Final = Table("rules_channels", ChannelRow, key=("channel",))
 PART: Final = Part("rules", (BOOK, STANDINGS, OUTBOX, CHANNELS))

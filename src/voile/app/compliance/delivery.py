@@ -287,7 +287,7 @@ def _look(vault: Vault, account: str, now: float) -> int:
 
     def command(t: Transaction) -> int:
         standings = StoredStandings(t)
-        states = standings.read(place)
+        states = dict(standings.read(place))
         new = 0
         for each in watch(vault.ledger, t, account):
             said = json.dumps([each.rule, sorted(each.callers)]).encode()
@@ -300,7 +300,7 @@ def _look(vault: Vault, account: str, now: float) -> int:
             new += 1
         states["seen"] = State(window=found)
         kept = sorted(states.items(), key=lambda item: item[1].window)[-_MOST_FINDINGS:]
-        standings.write(place, dict(kept))
+        standings.write({place: dict(kept)})
         return new
 
     return vault.storage.submit(command)

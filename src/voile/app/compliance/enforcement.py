@@ -12,8 +12,9 @@ and a crash keeps the charge with its alerts, or neither.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from voile.compliance import (
     Action,
@@ -34,11 +35,11 @@ from voile.compliance import (
     forbidden,
     outcomes,
 )
-from voile.compliance.evaluation import OutcomeKind, States, Subject
+from voile.compliance.evaluation import QUIET, OutcomeKind, States, Subject
 from voile.core.errors import InvalidInput, Refused
 from voile.privacy.accounting.measures import consumed
 from voile.records.audit_log import AuditLog, ObservationRecord, RuleRecord
-from voile.records.ledger import AccountNode, Ledger
+from voile.records.ledger import AccountNode, Ledger, ReplayKey
 from voile.records.rule_book import (
     BOOK,
     STANDINGS,
@@ -106,46 +107,73 @@ class StoredStandings:
 
     def __init__(self, t: Any) -> None:
         self._t = t
+        self._known: dict[str, _Kept | None] = t.memory.setdefault(STANDINGS.name, {})
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
 
     def read(self, subject: Subject) -> States:
         """See `voile.compliance.Standings`."""
-        return dict(self._known(subject) or {})
+        kept = self._of_caller(subject[1])
+        return _NOTHING if kept is None else kept.get(subject[0], _NOTHING)
 
-    def write(self, subject: Subject, states: States) -> None:
+    def write(self, changed: Mapping[Subject, States]) -> None:
         """See `voile.compliance.Standings`."""
-        there = self._known(subject) is not None
-        kept = {name: state for name, state in states.items() if state != State()}
-        row = StandingRow(*subject, json.dumps(kept))
-        known = self._memory()
-        (self._t.replace if there else self._t.insert)(STANDINGS, row)
-        known[subject] = kept
-        self._t.memory[STANDINGS.name] = known  # speaks of what was written just now
+        callers = {caller for _, caller in changed}
+        before = {caller: self._of_caller(caller) for caller in callers}
+        for caller in sorted(callers):
+            kept = dict(before[caller] or {})
+            kept |= {subject: states for (subject, who), states in changed.items() if who == caller}
+            row = StandingRow(caller, _written(kept))
+            (self._t.insert if before[caller] is None else self._t.replace)(STANDINGS, row)
+            self._known[caller] = kept
+        self._t.memory[STANDINGS.name] = self._known  # speaks of what was written just now
 
     def subjects(self) -> Iterable[Subject]:
         """See `voile.compliance.Standings`."""
-        return [(row.subject, row.caller) for row in self._t.scan(STANDINGS)]
+        rows = self._t.scan(STANDINGS)
+        return sorted((subject, row.caller) for row in rows for subject in _kept(row))
 
-    def _known(self, subject: Subject) -> States | None:
-        known = self._memory()
-        if subject not in known:
-            row = self._t.get(STANDINGS, *subject)
-            known[subject] = None if row is None else _states(row)
-        return known[subject]
-
-    def _memory(self) -> dict[Subject, States | None]:
-        known: dict[Subject, States | None] = self._t.memory.setdefault(STANDINGS.name, {})
-        if len(known) > _MOST_KNOWN:
-            known.clear()
-        return known
+    def _of_caller(self, caller: str) -> _Kept | None:
+        if caller not in self._known:
+            row = self._t.get(STANDINGS, caller)
+            self._known[caller] = None if row is None else _kept(row)
+        return self._known[caller]
 
 
-def _states(row: StandingRow) -> States:
-    return {name: State(*state) for name, state in json.loads(row.states).items()}
+_Kept: TypeAlias = dict[str, States]
+"""Of one caller, by subject."""
+_NOTHING: Final[States] = {}
+
+
+def _kept(row: StandingRow) -> _Kept:
+    found: _Kept = {}
+    for subject, rule, *state in json.loads(row.states):
+        found.setdefault(subject, {})[rule] = State(*state)
+    return found
+
+
+def _written(kept: _Kept) -> str:
+    """As JSON; what is quiet need not be kept."""
+    states = [
+        (subject, rule, *state)
+        for subject, states in kept.items()
+        for rule, state in states.items()
+        if state != QUIET
+    ]
+    return _ENCODE(states)
+
+
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def name_in_log(vault: Vault, caller: str) -> str:
     """What the log calls a caller: always the same, and only the custodian can tell who it is."""
-    return vault.key.nonce(caller, "name of a caller in the log")[:8].hex()
+    return _name_in_log(vault.key, caller)
+
+
+@lru_cache(maxsize=1024)
+def _name_in_log(key: ReplayKey, caller: str) -> str:
+    return key.nonce(caller, "name of a caller in the log")[:8].hex()
 
 
 # --- before a charge -----------------------------------------------------------------------------
@@ -156,7 +184,7 @@ class Question(NamedTuple):
 
     Args:
         account: who pays.
-        count: how many charges.
+        charges: how many.
         epsilon: of each, as its guarantee states it.
         subject: the release.
         quality: half-width of a released value over the width of the output, if that is known.
@@ -166,7 +194,7 @@ class Question(NamedTuple):
 
     account: str
     caller: str
-    count: int
+    charges: int
     epsilon: float
     subject: str
     quality: float | None = None
@@ -177,13 +205,13 @@ class Question(NamedTuple):
 def check_rules(vault: Vault, t: Reader, question: Question) -> Refused | None:
     """Why this must not be charged; only reads."""
     rules = rules_in_force(t)
-    if not rules.rules or not question.count:
+    if not rules.rules or not question.charges:
         return None
     asked = Asked(
         int(vault.ledger.now()),
         tuple(node.account.name for node in _watched(vault.ledger, t, question.account)),
         name_in_log(vault, question.caller),
-        question.count,
+        question.charges,
         question.epsilon,
         _short(question.subject),
         question.approved,
@@ -334,7 +362,7 @@ def _note_quality(vault: Vault, t: Transaction, subject: str, quality: float, ti
         state = State(window=hour)
     if quality > state.total:
         state = state._replace(total=float(quality))
-    standings.write(place, {"": state})
+    standings.write({place: {"": state}})
 
 
 def _follow(log: AuditLog, t: Transaction, fact: Fact) -> list[Outcome]:

@@ -209,8 +209,10 @@ def look_up(
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
     # A stored answer is free: giving the same noise again reveals nothing new.
     found = _answered(vault, t, questions)
-    refused = _ruled_out(vault, t, questions, found)
-    refused = refused or _refusal(vault, t, questions, found, looking=True)
+    ruled_out = _ruled_out(vault, t, questions, found)
+    if ruled_out is not None:
+        return ruled_out
+    refused = _refusal(vault, t, questions, found, looking=True)
     return found if refused is None else refused
 
 
