@@ -3,8 +3,9 @@
     python -m experiments.fault_loops [WORD ...]
 
 Each step runs in a folder of its own. A violation is printed and counted, and the next step goes
-on. There are two result files, `fault_loops` and `command_loops` (all loops of the latter are found
-by the word `commands`); each is written only when all of its loops have run.
+on. There are three result files, `fault_loops`, `command_loops` and `service_loops` (all loops of
+the last two are found by the words `commands` and `service`); each is written only when all of its
+loops have run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.harness import Figure, write
 
-from experiments.fault_loops.loops import Loop, command_loops, loops, postgres
+from experiments.fault_loops.loops import Loop, command_loops, loops, postgres, service_loops
 
 
 def run(loop: Loop) -> list[Figure]:
@@ -45,7 +46,12 @@ def run(loop: Loop) -> list[Figure]:
 def main(words: list[str]) -> int:
     sound = []
     with postgres() as new_schema:
-        for name, every in (("fault_loops", loops(new_schema)), ("command_loops", command_loops())):
+        files = {
+            "fault_loops": loops(new_schema),
+            "command_loops": command_loops(),
+            "service_loops": service_loops(new_schema),
+        }
+        for name, every in files.items():
             chosen = [loop for loop in every if all(word in loop.name for word in words)]
             figures = [figure for loop in chosen for figure in run(loop)]
             sound += [figure.met is not False for figure in figures]

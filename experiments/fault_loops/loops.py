@@ -23,7 +23,9 @@ from tests.faults.test_command_faults import kill_commands
 from tests.faults.test_explain_faults import kill_while_explaining
 from tests.faults.test_init_races import start_by_command
 from tests.faults.test_ledger_faults import kill_while_charging
+from tests.faults.test_service_faults import kill_while_serving, race_for_the_last_grant
 from tests.faults.test_storage_loops import close_under_load, open_twice
+from tests.unit.server.test_any_request import fuzz_service
 
 _SEEDS = itertools.count(1)
 
@@ -107,4 +109,30 @@ def command_loops() -> tuple[Loop, ...]:
         Loop("commands: init of a federation, 8 at once", 20, 5, start_at_once(8, federation=True)),
         Loop("commands: init of a federation, 2 at once", 20, 5, start_at_once(2, federation=True)),
         Loop("commands: broken TOML files", 10_000, 500, fuzz_toml_anew),
+    )
+
+
+def ask_anything(folder: Path, requests: int) -> int:
+    """Other requests in each step."""
+    return fuzz_service(folder, requests, number=next(_SEEDS))
+
+
+def service_loops(new_schema: Callable[[], str]) -> tuple[Loop, ...]:
+    """The HTTP service: killed under load, in a crowd, and asked anything."""
+
+    def kill(folder: Path, rounds: int) -> int:
+        return kill_while_serving(folder, rounds, seed=next(_SEEDS))
+
+    def kill_on_postgres(folder: Path, rounds: int) -> int:
+        return kill_while_serving(folder, rounds, database=new_schema(), seed=next(_SEEDS))
+
+    def race_on_postgres(folder: Path, rounds: int) -> int:
+        return race_for_the_last_grant(folder, rounds, database=new_schema(), workers=2)
+
+    return (
+        Loop("service: SIGKILL under load, SQLite", 20, 5, kill),
+        Loop("service: SIGKILL under load, PostgreSQL", 20, 5, kill_on_postgres),
+        Loop("service: 64 clients and the last grant, SQLite", 20, 10, race_for_the_last_grant),
+        Loop("service: 64 clients and the last grant, PostgreSQL", 20, 10, race_on_postgres),
+        Loop("service: any request", 100_000, 5_000, ask_anything),
     )

@@ -17,7 +17,7 @@ import uvicorn
 from tests.unit.server.examples import BUDGET, PEOPLES_BUDGET, ROWS, home
 from voile.app.budget import open_budget
 from voile.app.keys import issue
-from voile.app.serving import AskedExplanation, Caller, ServedWorkspace, open_served
+from voile.app.serving import AskedExplanation, Caller, CallerRequest, ServedWorkspace, open_served
 from voile.core.errors import VoileError
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.records.access import Duty, Grants
@@ -67,7 +67,7 @@ def lived_in(workspace: ServedWorkspace) -> None:
     for number in range(40):
         asked = AskedExplanation(ROWS, BUDGET, redraw=True, repeat=f"r{number}")
         try:
-            (found,) = workspace.answer(charged, [workspace.prepare(charged, asked, caller)])
+            (found,) = workspace.answer(charged, [CallerRequest(asked, caller)])
         except VoileError:
             break
         if isinstance(found, Exception):
@@ -76,9 +76,9 @@ def lived_in(workspace: ServedWorkspace) -> None:
     for who in ("ada", "bob"):
         rows = {"id": [who], **ROWS}
         asked = AskedExplanation(rows, PEOPLES_BUDGET)
-        workspace.answer(people, [workspace.prepare(people, asked, caller)])
+        workspace.answer(people, [CallerRequest(asked, caller)])
     free = workspace.releases["open"]
-    workspace.answer(free, [workspace.prepare(free, AskedExplanation(ROWS), caller)])
+    workspace.answer(free, [CallerRequest(AskedExplanation(ROWS), caller)])
     _federate(workspace)
     workspace.vault.keep()
 

@@ -255,11 +255,11 @@ def describe(
         outputs=_outputs(explanation, _amounts(explanation, spread, most, signed=signed), schema),
         guarantees=explanation.guarantees,
         notes=explanation.notes,
-        alarms=_alarms(explanation),
+        alarms=noise_alarms(explanation),
     )
 
 
-def _alarms(explanation: ReadableExplanation) -> tuple[str, ...]:
+def noise_alarms(explanation: ReadableExplanation) -> tuple[str, ...]:
     """Say when privacy noise hides nearly every value.
 
     Only released values and the published width of their noise decide: this is post-processing.

@@ -475,6 +475,13 @@ class Explanation:
         chosen = chosen if output is None else chosen.output(output)
         return describe(chosen, most=most, schema=schema, deviations=deviations)
 
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Why the numbers are of no use, where they are not; every view says it first."""
+        from voile.core.description import noise_alarms
+
+        return noise_alarms(self)
+
     def _repr_html_(self) -> str:
         """For notebooks."""
         return render_html(self)

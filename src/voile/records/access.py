@@ -20,7 +20,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from voile.core.errors import InvalidInput
 from voile.core.transparency import Level, Role
@@ -274,6 +274,11 @@ def find_account(t: Reader, public: str) -> str | None:
     """The account of a public name."""
     row = t.get(ACCOUNTS, public)
     return None if row is None else row.account
+
+
+def rows_of_accounts(named: Iterable[str]) -> list[tuple[Table[Any], Key]]:
+    """Which records `find_account` reads for these names."""
+    return [(ACCOUNTS, (name,)) for name in named]
 
 
 def registered_accounts(t: Reader) -> list[AccountNameRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
@@ -14,18 +14,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from voile.app.explain import ReleasedExplanation, RowsToExplain
-from voile.app.explain.walk import Outcome
 from voile.app.serving import (
     AskedExplanation,
     Caller,
+    CallerRequest,
     NotAuthenticated,
-    PreparedRequest,
+    ServedAnswer,
     ServedRelease,
     ServedWorkspace,
 )
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.records.access import Duty
-from voile.server.gathering import Gathering
+from voile.server.gathering import Gathering, Outcome
 from voile.server.identity import Identities
 from voile.server.load import Load
 from voile.server.metrics import Metrics
@@ -51,7 +51,7 @@ class Service:
     identities: Identities
     gathering: Gathering
     load: Load
-    running: set[bytes] = field(default_factory=set)
+    running: set[Hashable] = field(default_factory=set)
     leaving: bool = False
 
     @classmethod
@@ -160,57 +160,42 @@ async def _give_all(
     service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
 ) -> list[Given | Exception]:
     arrived = time.perf_counter()
-    prepared = await asyncio.to_thread(_prepare, service, served, asked, caller)
-    outcomes = await asyncio.gather(*(_answer(service, served, each) for each in prepared))
-    found: list[Given | Exception] = []
-    charged = [o for o in outcomes if isinstance(o, ReleasedExplanation) and o.charges]
-    rows = sum(len(each.explanation) for each in charged)
+    requests = [CallerRequest(each, caller, part) for part, each in enumerate(asked)]
+    outcomes = await asyncio.gather(*(_answer(service, served, each) for each in requests))
+    answers = [each.explained for each in outcomes if isinstance(each, ServedAnswer)]
+    rows = sum(len(each.explanation) for each in answers if each.charges)
     slot, seconds = await _hold(service, served, rows, arrived)
-    for each, outcome in zip(prepared, outcomes, strict=True):
-        if isinstance(outcome, Exception):
-            found.append(outcome)
-            continue
-        assert isinstance(each, PreparedRequest)
-        found.append(Given(served, outcome, each.request.rows, slot, seconds))
-    return found
+    return [
+        each
+        if isinstance(each, Exception)
+        else Given(served, each.explained, each.rows, slot, seconds)
+        for each in outcomes
+    ]
 
 
-def _prepare(
-    service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
-) -> list[PreparedRequest | Exception]:
-    found: list[PreparedRequest | Exception] = []
-    for part, each in enumerate(asked):
-        try:
-            found.append(service.workspace.prepare(served, each, caller, part=part))
-        except Exception as error:
-            found.append(error)
-    return found
-
-
-async def _answer(
-    service: Service, served: ServedRelease, prepared: PreparedRequest | Exception
-) -> Outcome:
-    if isinstance(prepared, Exception):
-        return prepared
-    scope = None if prepared.once is None else prepared.once.scope
-    if scope in service.running:
+async def _answer(service: Service, served: ServedRelease, request: CallerRequest) -> Outcome:
+    asked = request.asked
+    if asked.repeat is None or served.is_free:
+        return _counted(service, served, await service.gathering.answer(served, request))
+    # An account under its other name is another scope here; the transaction knows that it is not.
+    scope = (request.caller.grants.caller, asked.account, asked.endpoint, asked.repeat)
+    running = (*scope, request.part)
+    if running in service.running:
         return StillRunning("this request is being answered")
-    if scope is None:
-        return _counted(service, served, await service.gathering.answer(served, prepared))
-    service.running.add(scope)
+    service.running.add(running)
     try:
-        return _counted(service, served, await service.gathering.answer(served, prepared))
+        return _counted(service, served, await service.gathering.answer(served, request))
     finally:
-        service.running.discard(scope)
+        service.running.discard(running)
 
 
 def _counted(service: Service, served: ServedRelease, outcome: Outcome) -> Outcome:
     if isinstance(outcome, Exception):
         what = "refused" if isinstance(outcome, BudgetExceeded | InvalidInput) else "failed"
-    elif not outcome.charges:
+    elif not outcome.explained.charges:
         what = "free"
     else:
-        what = "replayed" if outcome.replayed else "charged"
+        what = "replayed" if outcome.explained.replayed else "charged"
     service.metrics.answers.labels(served.name, what).inc()
     return outcome
 

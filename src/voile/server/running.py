@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -26,6 +27,9 @@ _MOST_AT_ONCE: Final = 1000
 LONGEST_HEAD = 15.0
 """Seconds in which the head of a request has to arrive."""
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+_TURN: Final = 0.0005
+"""Seconds for which a thread that answers may go on while connections wait: Python's own 5 ms would
+be the larger part of an answer's time."""
 
 
 def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[str], None]) -> str:
@@ -55,10 +59,19 @@ def run(workspace: ServedWorkspace, address: ServerAddress, started: Callable[[s
     host, port = listening.getsockname()[:2]
     scheme = "http" if address.certificate is None else "https"
     url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    _keep_what_is_loaded()
+    sys.setswitchinterval(_TURN)
     with _outliving_signals():
         started(url)
         uvicorn.Server(config).run(sockets=[listening])
     return url
+
+
+def _keep_what_is_loaded() -> None:
+    """Models and modules stay until the end: looking for garbage among them takes as long as a
+    hundred answers, which would wait for it."""
+    gc.collect()
+    gc.freeze()
 
 
 class PatientProtocol(HttpToolsProtocol):

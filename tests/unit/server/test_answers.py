@@ -25,6 +25,7 @@ from voile.core.explanation import Explanation
 from voile.records.access import Duty
 from voile.records.audit_log import explanation_bytes, verify_receipt
 from voile.records.ledger import budget_report
+from voile.server.gathering import Waiting
 
 EXPLANATIONS = "/api/v1/explanations"
 
@@ -147,8 +148,15 @@ def test_many_at_once_get_what_the_budget_covers_and_no_more(house: House) -> No
     assert 1 - 1 / len(granted) < report.consumed <= 1  # full: one more would not fit
 
 
+def gather_for(house: House, seconds: float) -> None:
+    """As if many had just asked together: whoever comes within this time is answered with them."""
+    gathering, served = house.app.state.service.gathering, house.workspace.releases["approval"]
+    gathering._seconds = seconds
+    gathering._waiting["approval"] = Waiting(served, is_busy=True)
+
+
 def test_requests_of_strangers_share_a_transaction_and_no_outcome(house: House) -> None:
-    house.app.state.service.gathering._seconds = 1.0  # however slow this machine is
+    gather_for(house, 1.0)  # however slow this machine is
     one, other = house.key(caller="one"), house.key(caller="other", accounts=("nothing",))
     asked = [
         ("POST", EXPLANATIONS, key, {"json": {"release": "approval", "rows": rows, **paid}})
@@ -434,7 +442,7 @@ def test_a_fault_of_the_database_is_everybody_s_and_charges_nobody(
 def test_an_answer_that_cannot_be_read_any_more_is_one_caller_s_trouble(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.app.state.service.gathering._seconds = 0.5
+    gather_for(house, 0.5)
     key, headers = house.key(), {"Idempotency-Key": "order 17"}
     house.explain(key, headers=headers)
     plain = type(house.workspace)._again

@@ -56,7 +56,13 @@ class Process:
 def process(folder: Path, log: Path) -> Iterator[Process]:
     """`voile serve`, on a free port."""
     key = handle(
-        AddKey(workspace=folder, holder="ward 3", duties=("explain",), accounts=("*",))
+        AddKey(
+            workspace=folder,
+            holder="ward 3",
+            duties=("explain", "operator"),
+            accounts=("*",),
+            rate=0,
+        )
     ).text
     command = [*VOILE, "serve", str(folder), "--port", "0", "--json"]
     with (

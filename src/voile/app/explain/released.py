@@ -133,7 +133,7 @@ class ReleasedExplanation:
     @property
     def alarms(self) -> tuple[str, ...]:
         """Why it is of no use, where it is not; readers see it first."""
-        return self.describe().alarms
+        return (*self.model_alarms, *self.explanation.alarms)
 
     @property
     def replayed(self) -> bool:

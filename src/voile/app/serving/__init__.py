@@ -2,7 +2,8 @@
 
 - open all of it: `open_served`, a `ServedWorkspace` of `ServedRelease`s
 - who asks: `Caller`, from a key or a token
-- what they ask: `AskedExplanation`, made a request of the release's (`ServedWorkspace.prepare`)
+- what they ask: `AskedExplanation`; requests of strangers are answered together
+  (`ServedWorkspace.answer`)
 - a repeated request gets the stored answer: `Once`
 - when a charged answer may leave: `delay_of`
 
@@ -16,9 +17,10 @@ from voile.app.serving.recommending import AskedRecommendation, UnknownReasons
 from voile.app.serving.release import ServedRelease, UnusableRows
 from voile.app.serving.served import (
     AskedExplanation,
+    CallerRequest,
     KeyNeeded,
     PaymentNeeded,
-    PreparedRequest,
+    ServedAnswer,
     ServedWorkspace,
     UnknownName,
 )
@@ -28,12 +30,13 @@ __all__ = [
     "AskedExplanation",
     "AskedRecommendation",
     "Caller",
+    "CallerRequest",
     "KeyNeeded",
     "NotAuthenticated",
     "NotGranted",
     "OtherPayload",
     "PaymentNeeded",
-    "PreparedRequest",
+    "ServedAnswer",
     "ServedRelease",
     "ServedWorkspace",
     "UnknownName",

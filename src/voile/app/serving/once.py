@@ -15,7 +15,8 @@ from typing import Any
 from voile.core.errors import Refused
 from voile.records.access import REPEATS, RepeatRow, add_recipient
 from voile.records.ledger import ReplayKey
-from voile.records.storage import Reader, Transaction
+from voile.records.storage import Reader, Table, Transaction
+from voile.records.storage.tables import Key
 
 Entry = tuple[str | None, int, bool]
 """Of an answer the charge, the number of its record, and whether it was given again."""
@@ -65,6 +66,11 @@ class Once:
             return self
         scope = bytes(a ^ b for a, b in zip(self.scope, number.to_bytes(32, "big"), strict=True))
         return replace(self, scope=scope)
+
+    @property
+    def rows(self) -> list[tuple[Table[Any], Key]]:
+        """Which records `find` reads."""
+        return [(REPEATS, (self.scope,))]
 
     def find(self, t: Reader) -> list[Entry] | None:
         """What was answered; `OtherPayload` if something else was asked."""

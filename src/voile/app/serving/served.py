@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from voile.app.explain.service import ReleaseService
 from voile.app.explain.walk import Outcome, caught
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
 from voile.app.serving.levels import answer_or_offer
-from voile.app.serving.once import AnsweredMeanwhile, Once, Receiving
+from voile.app.serving.once import AnsweredMeanwhile, Entry, Once, Receiving
 from voile.app.serving.recommending import ServedRecommender
 from voile.app.serving.release import ServedRelease, UnusableRows, preview_facts
 from voile.app.workspace.file import WorkspaceFile
@@ -31,10 +31,12 @@ from voile.records.access import (
     is_recipient,
     public_name,
     register_accounts,
+    rows_of_accounts,
 )
 from voile.records.audit_log import ReleaseRecord, Witness, decode_record
-from voile.records.ledger.history import entry_at
+from voile.records.ledger.history import entry_at, rows_of_charges
 from voile.records.storage import Reader, Transaction
+from voile.records.storage.session import ReadOnce
 from voile.records.vault import Vault
 from voile.release import Preview
 
@@ -84,11 +86,38 @@ class AskedExplanation:
 
 
 @dataclass(frozen=True)
-class PreparedRequest:
-    """A request that was checked, and what recognises its repetition."""
+class CallerRequest:
+    """Who asks for what.
+
+    Args:
+        part: its number among several that were sent together, with one key against repetition.
+    """
+
+    asked: AskedExplanation
+    caller: Caller
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class ServedAnswer:
+    """An explanation that may leave, and the rows it is about."""
+
+    explained: ReleasedExplanation
+    rows: RowsToExplain
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A request that was checked.
+
+    Args:
+        once: what recognises its repetition.
+        answered: what was answered to an earlier request with this key.
+    """
 
     request: ExplanationRequest
     once: Once | None = None
+    answered: ReleasedExplanation | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,22 +188,70 @@ class ServedWorkspace:
 
     # --- asking ---------------------------------------------------------------------------------
 
-    def prepare(
-        self, served: ServedRelease, asked: AskedExplanation, caller: Caller, *, part: int = 0
-    ) -> PreparedRequest:
-        """The request, once everything about it was checked but whether the budget covers it.
+    def answer(
+        self, served: ServedRelease, requests: Sequence[CallerRequest]
+    ) -> list[ServedAnswer | Exception]:
+        """Of each request what becomes of it.
 
-        Args:
-            part: its number among several that were sent together, with one key.
+        They share a look at what is there, a call of the explainer and a transaction for each
+        number of rows, and no outcome. A fault of the database is everybody's, and is raised.
         """
+        found = self._prepare_all(served, requests)
+        new: dict[int, list[int]] = {}
+        for number, each in enumerate(found):
+            if isinstance(each, _Prepared) and each.answered is None:
+                new.setdefault(each.request.rows.count, []).append(number)
+        for rows, numbers in new.items():
+            self._answer_new(served, rows, numbers, found)
+        return [_leaving(each) for each in found]
+
+    def _prepare_all(
+        self, served: ServedRelease, requests: Sequence[CallerRequest]
+    ) -> list[_Prepared | Exception]:
+        """Everything about them is checked but whether the budget covers them; of one moment."""
+        if served.is_free:
+            return [caught(self._prepare, None, served, each) for each in requests]
+
+        def look(t: Reader) -> list[_Prepared | Exception]:
+            reader = ReadOnce(t)
+            named = {each.asked.account for each in requests} - {None}
+            self._read_ahead(reader, [str(name) for name in named])
+            prepared = [caught(self._prepare, reader, served, each) for each in requests]
+            once = [each.once for each in prepared if isinstance(each, _Prepared) and each.once]
+            reader.get_all([row for each in once for row in each.rows])
+            return [
+                each
+                if isinstance(each, Exception)
+                else caught(self._recognised, reader, served, each)
+                for each in prepared
+            ]
+
+        return self.vault.storage.read_snapshot(look)
+
+    def _read_ahead(self, reader: ReadOnce, accounts: Sequence[str]) -> None:
+        """One statement costs more than what it is about."""
+        with suppress(InvalidInput):  # what can be no name is told to whoever has sent it
+            reader.get_all([*rows_of_accounts(accounts), *self.vault.ledger.rows(accounts)])
+
+    def _prepare(
+        self, t: Reader | None, served: ServedRelease, request: CallerRequest
+    ) -> _Prepared:
+        asked, caller = request.asked, request.caller
         rows = served.read(asked.rows)
         self._check_size(rows.count)
-        if served.is_free:
-            return self._prepared(rows, None, asked, caller, Receiving(caller.grants.caller), None)
-        payer = self._payer(served, asked, caller, rows)
+        if t is None:
+            return self._prepared(rows, None, asked, caller, Receiving(caller.grants.caller))
+        payer = self._payer(t, served, asked, caller, rows)
         once = self._once(served, asked, caller, payer, rows)
-        once = once if once is None else once.part(part)
-        return self._prepared(rows, payer, asked, caller, once, once)
+        once = None if once is None else once.part(request.part)
+        return replace(self._prepared(rows, payer, asked, caller, once), once=once)
+
+    def _recognised(self, t: Reader, served: ServedRelease, asked: _Prepared) -> _Prepared:
+        """With what was answered to an earlier request with this key."""
+        entries = None if asked.once is None else asked.once.find(t)
+        return (
+            asked if entries is None else replace(asked, answered=self._again(t, served, entries))
+        )
 
     def _check_size(self, rows: int) -> None:
         if rows > self.settings.most_rows:
@@ -188,8 +265,7 @@ class ServedWorkspace:
         asked: AskedExplanation,
         caller: Caller,
         settlement: Settlement | None,
-        once: Once | None,
-    ) -> PreparedRequest:
+    ) -> _Prepared:
         request = ExplanationRequest(
             rows=rows,
             payer=payer,
@@ -199,25 +275,30 @@ class ServedWorkspace:
             coarser=asked.coarser,
             settlement=settlement,
         )
-        return PreparedRequest(request, once)
+        return _Prepared(request)
 
     def _payer(
-        self, served: ServedRelease, asked: AskedExplanation, caller: Caller, rows: RowsToExplain
+        self,
+        t: Reader,
+        served: ServedRelease,
+        asked: AskedExplanation,
+        caller: Caller,
+        rows: RowsToExplain,
     ) -> str:
         """The account that is named: the release's own, or one of a tenant below it."""
         if asked.account is None:
             raise PaymentNeeded(served.release(rows.count).preview(rows.count))
-        account, own = self._granted(asked.account, caller), served.job.spec.account
-        path = self.vault.storage.read_snapshot(lambda t: self.vault.ledger.path(t, account))
+        account, own = self._granted(t, asked.account, caller), served.job.spec.account
+        path = self.vault.ledger.path(t, account)
         above = {node.account.name: node.account for node in path}
         # Whoever names the account of one record would have another person pay from it.
         if own not in above or above[own].is_parallel != path[0].account.is_parallel:
             raise NotGranted("this account does not pay for this release")
         return account
 
-    def _granted(self, named: str, caller: Caller) -> str:
+    def _granted(self, t: Reader, named: str, caller: Caller) -> str:
         """The account, if the caller may use it; nobody else learns whether it is there."""
-        found = self.vault.storage.read_snapshot(lambda t: self._account(t, named))
+        found = self._account(t, named)
         if found is None or not caller.grants.covers(found):
             raise NotGranted("there is no such account, or this key does not cover it")
         return found
@@ -262,7 +343,10 @@ class ServedWorkspace:
         count = rows if isinstance(rows, int) else found.count
         self._check_size(count)
         free = account is None or served.is_free
-        payer = None if account is None or free else self._granted(account, caller)
+        payer: str | None = None
+        if account is not None and not free:
+            named = account
+            payer = self.vault.storage.read_snapshot(lambda t: self._granted(t, named, caller))
         release = served.release(count)
         who = caller.grants.caller
         preview = self.service.preview(release, found, payer=payer, caller=who)
@@ -270,71 +354,88 @@ class ServedWorkspace:
 
     # --- answering ------------------------------------------------------------------------------
 
-    def answer(self, served: ServedRelease, asked: Sequence[PreparedRequest]) -> list[Outcome]:
-        """Of each request what becomes of it; requests for releases of one size together."""
-        found: dict[int, Outcome] = {}
-        for number, each in enumerate(asked):
-            stored = caught(self._stored, served, each.once)
-            if stored is not None:
-                found[number] = stored
-        new = [number for number in range(len(asked)) if number not in found]
-        if new:
-            rows = asked[new[0]].request.rows.count
-            outcomes = answer_or_offer(served, rows, [asked[n].request for n in new])
-            for number, outcome in zip(new, outcomes, strict=True):
-                found[number] = caught(self._finished, served, asked[number], outcome)
-        return [found[number] for number in range(len(asked))]
+    def _answer_new(
+        self,
+        served: ServedRelease,
+        rows: int,
+        numbers: Sequence[int],
+        found: list[_Prepared | Exception],
+    ) -> None:
+        """Requests about so many rows each; what becomes of them takes their places in `found`."""
+        asked = [each for n in numbers if isinstance(each := found[n], _Prepared)]
+        outcomes = answer_or_offer(served, rows, [each.request for each in asked])
+        told = [
+            caught(self._finished, served, each, outcome)
+            for each, outcome in zip(asked, outcomes, strict=True)
+        ]
+        self._note_recipients([each for each in told if isinstance(each, _Prepared)])
+        for number, each in zip(numbers, told, strict=True):
+            found[number] = each
 
-    def _stored(self, served: ServedRelease, once: Once | None) -> Outcome | None:
-        """What was answered to an earlier request with this key."""
-        if once is None:
-            return None
-        try:
-            entries = self.vault.storage.read_snapshot(once.find)
-            return None if entries is None else self._again(served, entries)
-        except Refused as other:
-            return other
+    def _finished(self, served: ServedRelease, asked: _Prepared, outcome: Outcome) -> _Prepared:
+        if isinstance(outcome, AnsweredMeanwhile) and asked.once is not None:
+            outcome = self._answered_meanwhile(served, asked.once) or outcome
+        elif isinstance(outcome, ReleasedExplanation):
+            outcome = served.inputs.add_context(outcome)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return replace(asked, answered=outcome)
+
+    def _answered_meanwhile(self, served: ServedRelease, once: Once) -> ReleasedExplanation | None:
+        """By another process, to a request with this key."""
+
+        def look(t: Reader) -> ReleasedExplanation | None:
+            entries = once.find(t)
+            return None if entries is None else self._again(t, served, entries)
+
+        return self.vault.storage.read_snapshot(look)
 
     def _again(
-        self, served: ServedRelease, entries: Sequence[tuple[str | None, int, bool]]
+        self, t: Reader, served: ServedRelease, entries: Sequence[Entry]
     ) -> ReleasedExplanation:
         """The same answer from what the ledger keeps."""
         ledger, codec = self.vault.ledger, served.release().codec
-
-        def read(t: Reader) -> list[LoggedAnswer]:
-            return [
-                LoggedAnswer(
-                    codec.unpack(ledger.paid(t, charge).answer), b"", record, charge, again, {}
-                )
-                for charge, record, again in entries
-                if charge is not None
-            ]
-
-        answers = self.vault.storage.read_snapshot(read)
+        answers = [
+            LoggedAnswer(
+                codec.unpack(ledger.paid(t, charge).answer), b"", record, charge, again, {}
+            )
+            for charge, record, again in entries
+            if charge is not None
+        ]
         whole = joined([each.explanation for each in answers])
         return served.inputs.add_context(ReleasedExplanation(whole, tuple(answers)))
 
-    def _finished(self, served: ServedRelease, asked: PreparedRequest, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, AnsweredMeanwhile):
-            return self._stored(served, asked.once) or outcome
-        if isinstance(outcome, Exception):
-            return outcome
-        if outcome.replayed and outcome.charges:
-            self._note_recipient(asked, outcome)
-        return served.inputs.add_context(outcome)
+    def _note_recipients(self, answered: Sequence[_Prepared]) -> None:
+        """Where nothing was charged, no transaction has noted who got the answer."""
+        again = [
+            (each.request.caller, each.once, each.answered.entries)
+            for each in answered
+            if each.answered is not None and each.answered.charges and each.answered.replayed
+        ]
+        if not again:
+            return
 
-    def _note_recipient(self, asked: PreparedRequest, outcome: ReleasedExplanation) -> None:
-        """Nothing was charged, so no transaction has noted who got this answer."""
-        who, once = asked.request.caller, asked.once
-        records = [n for n in outcome.records if not self.is_recipient(n, who)]
-        if not records and once is None:
+        def missing(t: Reader) -> list[tuple[int, str]]:
+            reader = ReadOnce(t)
+            pairs = {(e.record, who): e.charge for who, _, entries in again for e in entries}
+            reader.get_all(rows_of_charges(charge for charge in pairs.values() if charge))
+            return [
+                (record, who)
+                for (record, who), charge in pairs.items()
+                if not self._received(reader, record, who, charge)
+            ]
+
+        recipients = self.vault.storage.read_snapshot(missing)
+        kept = [(once, entries) for _, once, entries in again if once is not None]
+        if not recipients and not kept:
             return
 
         def command(t: Transaction) -> None:
-            for record in records:
+            for record, who in recipients:
                 add_recipient(t, record, who)
-            if once is not None and once.refuse(t) is None:
-                once.keep(t, [(e.charge, e.record, e.replayed) for e in outcome.entries])
+            for once, entries in kept:
+                if once.refuse(t) is None:
+                    once.keep(t, [(e.charge, e.record, e.replayed) for e in entries])
 
         self.vault.storage.submit(command)
 
@@ -342,15 +443,22 @@ class ServedWorkspace:
         """Whether this caller got the answer of a record."""
         return self.vault.storage.read_snapshot(lambda t: self._received(t, record, caller))
 
-    def _received(self, t: Reader, record: int, caller: str) -> bool:
-        if is_recipient(t, record, caller):
-            return True
-        charge = charge_of_record(self.vault, t, record)
-        if charge is None:
-            return False
-        root, _, number = charge.rpartition("#")
-        entry = entry_at(t, root, int(number))
-        return entry is not None and entry.caller == caller
+    def _received(self, t: Reader, record: int, caller: str, charge: str | None = None) -> bool:
+        """Of a record whose charge is known, its charge is not looked up in the log."""
+        charge = charge or charge_of_record(self.vault, t, record)
+        if charge is not None:
+            root, _, number = charge.rpartition("#")
+            entry = entry_at(t, root, int(number))
+            if entry is not None and entry.caller == caller:
+                return True
+        return is_recipient(t, record, caller)
+
+
+def _leaving(found: _Prepared | Exception) -> ServedAnswer | Exception:
+    if isinstance(found, Exception):
+        return found
+    assert found.answered is not None
+    return ServedAnswer(found.answered, found.request.rows)
 
 
 def charge_of_record(vault: Vault, t: Reader, record: int) -> str | None:

@@ -63,7 +63,8 @@ class ServeTable(_Table):
         certificate, private_key: for TLS without a proxy.
         largest_body: of a request, in bytes.
         most_rows: of a request.
-        gather: seconds for which requests are gathered, to be answered together.
+        gather: seconds for which more requests are waited for, while several are answered together.
+            Whoever asks alone does not wait.
         together: how many requests are answered together at most.
         delay: seconds after its arrival at which a charged answer leaves. True for a figure from
             public facts; false to let answers leave when they are ready, which shows running time.

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from voile.core.errors import InvalidInput, VoileError
 from voile.privacy.accounting import Basic
@@ -30,7 +30,8 @@ from voile.records.ledger.tables import (
     Entry,
 )
 from voile.records.ledger.tree import AccountNode, RunningTotals, charged
-from voile.records.storage import Reader
+from voile.records.storage import Reader, Table
+from voile.records.storage.tables import Key
 
 # --- What was written: the journal's entries and the stored answers, for whoever checks them -----
 
@@ -49,6 +50,12 @@ def entries_of(t: Reader, root: str) -> Iterator[Entry]:
 def entry_at(t: Reader, root: str, number: int) -> Entry | None:
     """One entry of a tree's journal."""
     return t.get(ENTRIES, root, number)
+
+
+def rows_of_charges(charges: Iterable[str]) -> list[tuple[Table[Any], Key]]:
+    """Which records `entry_at` reads for these charges."""
+    parts = [charge.rpartition("#") for charge in charges]
+    return [(ENTRIES, (root, int(number))) for root, _, number in parts]
 
 
 def answer_of(t: Reader, entry: Entry) -> AnswerRow | None:
