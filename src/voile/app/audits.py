@@ -28,6 +28,8 @@ from voile.app.commands.audit import (
     VerifyProof,
 )
 from voile.app.explain import ReleaseService
+from voile.app.explain.table import row_of_table
+from voile.app.explain.table_parts import answer_in_folder
 from voile.app.log_start import check_start, start_log
 from voile.app.output_check import check_outputs, files_of
 from voile.core.atomic_file import replace_file
@@ -279,12 +281,21 @@ def issue(command: IssueReceipt, context: Context) -> AuditResult:
     place, charge, out = _place(command), command.charge, command.out
     if command.replay_key is not None:
         place = replace(place, replay_key=command.replay_key)
-    check_outputs([out], files_of(place))
-    context.check_overwriting([out], allowed=command.overwrite)
+    free, table, row = charge.isdecimal(), command.table, command.row
+    if (table is None) != (row is None) or (table is not None and not free):
+        raise InvalidInput("one row takes the number of a record, --table and --row")
+    outputs = [out] if row is None else [out, out.with_suffix(".voile")]
+    check_outputs(outputs, files_of(place))
+    context.check_overwriting(outputs, allowed=command.overwrite)
     with open_vault_at(place, signing=None) as vault:
         service = ReleaseService(vault)
-        free = charge.isdecimal()
-        content = bytes(service.receipt_of_call(int(charge)) if free else service.receipt(charge))
+        if table is not None and row is not None:
+            explanation, content = row_of_table(service, table, int(charge), row)
+            explanation.save(outputs[1])
+        else:
+            content = bytes(
+                service.receipt_of_call(int(charge)) if free else service.receipt(charge)
+            )
     return _written(out, content, mode=_PRIVATE)
 
 
@@ -434,7 +445,10 @@ def _written(out: Path, content: bytes, *, mode: int) -> AuditResult:
 
 
 def _answer(path: Path) -> bytes:
-    """Canonical bytes of a saved explanation; any other file is taken as canonical bytes."""
+    """Canonical bytes of a saved explanation, or of the folder of a large table; any other file is
+    taken as canonical bytes."""
+    if path.is_dir():
+        return answer_in_folder(path)
     if path.suffix.lower() in (".json", ".parquet"):
         raise InvalidInput(
             f"{path}: a receipt belongs to the explanation saved as .voile, not to this copy; "

@@ -28,6 +28,15 @@ from voile.app.explain.questions import ExplanationRequest
 from voile.app.explain.released import AssessedClaims, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
+from voile.app.explain.table import (
+    TableAnswer,
+    TableWork,
+    absolute,
+    check_folder,
+    check_table,
+    explain_table,
+)
+from voile.app.explain.table_parts import LIST
 from voile.app.explain.walk import BudgetUse, budget_use
 from voile.app.output_check import files_of
 from voile.app.workspace.file import WorkspaceFile
@@ -35,10 +44,14 @@ from voile.app.workspace.ledger_comparison import check_ledger
 from voile.app.workspace.rules import apply_rules
 from voile.attribution import Speed
 from voile.compliance import Metric
+from voile.core.atomic_file import check_output_folder
+from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.transparency import Level
+from voile.datasets.parquet_files import ParquetFiles
+from voile.engines import ENGINES
 from voile.federation.history import event_as_text
 from voile.models import DeclaredOutputs
 from voile.privacy.events import Gaussian, PrivacyEvent, from_dict
@@ -320,8 +333,91 @@ def _answered(
     return outcome
 
 
-def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult:
+@dataclass(frozen=True)
+class TableResult:
+    """A table of any size, explained block by block.
+
+    Args:
+        alarms: why it is of no use, where it is.
+        kept: the checkpoint that covers its record; None where a schedule signs.
+    """
+
+    answer: TableAnswer
+    alarms: tuple[str, ...]
+    kept: Kept | None
+    policy: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; the explanation itself is in the files."""
+        answer, kept = self.answer, self.kept
+        return {
+            "alarms": list(self.alarms),
+            "guarantees": [guarantee.to_dict() for guarantee in answer.guarantees],
+            "rows": answer.rows,
+            "blocks": answer.blocks,
+            "record": answer.record,
+            "mean_strength": answer.strength,
+            "folder": str(answer.folder),
+            "receipt": None if answer.receipt is None else str(answer.receipt),
+            "checkpoint": None if kept is None else str(kept),
+        }
+
+
+def _explain_table(command: Explain, context: Context, folder: Path) -> TableResult:
+    """Check, explain block by block, record; then the files get their names."""
+    job = ExplanationJob.from_command(command, context)
+    others = (command.receipt, command.row_receipts, command.plot, command.page)
+    if command.preview or any(other is not None for other in others):
+        raise InvalidInput(
+            "a folder as --output goes with no --preview, --plot, --page or receipts: its record "
+            "has a receipt in that folder, and `voile audit receipt --row` proves single rows"
+        )
+    if not isinstance(command.data, str | PathLike) or isinstance(job.spec.model, InMemory):
+        raise InvalidInput("a folder as --output needs names of files: of the model and the table")
+    engine = chosen(ENGINES, command.engine, "--engine")
+    table = _table_for(folder, str(command.data))
+    check_folder(folder, table)
+    check_output_folder(folder)
+    context.check_overwriting([folder / LIST], allowed=command.overwrite)
+    inputs = job.inputs(context.speed())
+    with context.records(job.place) as service:
+        if job.workspace is not None and context.service is None:
+            check_ledger(job.workspace, service.vault)
+            apply_rules(job.workspace, service.vault)
+        release = job.release(service, 1)
+        check_table(release, job.spec)
+        modules = (job.modules or Path()).resolve()
+        work = TableWork(absolute(job.spec), modules, table, release.identity, b"", folder)
+        kept: list[Kept | None] = []
+        with context.charging(service.vault, lambda: [folder / LIST]):
+            answer = explain_table(
+                service,
+                work,
+                (inputs, release),
+                engine,
+                subject=f"{release.title}, model {release.identity.model[:12]}",
+                sign=lambda: kept.append(context.sign(service.vault)),
+                progress=context.steps,
+            )
+    return TableResult(answer, inputs.alarms, kept[0], job.place.policy)
+
+
+def _table_for(folder: Path, data: str) -> ParquetFiles:
+    try:
+        return ParquetFiles.find(data)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error}. To save the explanation in one file, use a name that ends in "
+            f".voile, .json or .parquet instead of {folder}"
+        ) from error
+
+
+def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult | TableResult:
     """Check, compute, charge and record; then write."""
+    if command.folder is not None:
+        return _explain_table(command, context, command.folder)
+    if command.engine != "local":
+        raise InvalidInput("--engine needs a folder as --output, such as --output explained/")
     job = ExplanationJob.from_command(command, context)
     outputs = Outputs(
         command.save_as,

@@ -273,6 +273,6 @@ def _accepted(
         raise Refused(
             "nothing was charged, because of the warnings marked with ! above: "
             + "; ".join(each.text for each in found.blocking)
-            + ". Pass --yes to continue anyway (in Python: insist=True)"
+            + ". Pass --yes to continue anyway"
         )
     return replace(server, remarks=())

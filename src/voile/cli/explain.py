@@ -15,7 +15,7 @@ from voile.cli.output import ExitCode, console, exit_code, print_json
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from voile.app.explain_rows import ExplainResult, PreviewResult
+    from voile.app.explain_rows import ExplainResult, PreviewResult, TableResult
 
 EPILOG = """\
 Examples:
@@ -27,6 +27,8 @@ Examples:
   voile explain artefact one-patient.csv --page why.html
 
   voile explain artefact patients.csv --page why/   (a page for each of them)
+
+  voile explain artefact 'big/*.parquet' --output explained/ --engine ray   (a table of any size)
 
   voile explain model.onnx applicant.csv --schema loans.toml --model-origin training.json
   --background public.csv --background-origin public
@@ -43,9 +45,13 @@ Examples:
 """
 
 
-def show_explained(result: ExplainResult | PreviewResult, *, as_json: bool) -> None:
+def show_explained(result: ExplainResult | PreviewResult | TableResult, *, as_json: bool) -> None:
     """An answer, or what one would cost and be like; the exit code says what went wrong."""
-    from voile.app.explain_rows import PreviewResult
+    from voile.app.explain_rows import PreviewResult, TableResult
+
+    if isinstance(result, TableResult):
+        print_table(result, as_json=as_json)
+        return
 
     if isinstance(result, PreviewResult):
         print_preview(result, as_json=as_json)
@@ -62,6 +68,28 @@ def print_preview(result: PreviewResult, *, as_json: bool) -> None:
     count, of = result.count, result.of
     counted = f"{count:,} {of if count != 1 else of.removesuffix('s')}"
     console().print(f"{counted}; nothing was charged\n{result.preview}", soft_wrap=True)
+
+
+def print_table(result: TableResult, *, as_json: bool) -> None:
+    """How strong features are in a large table, and where the rows are."""
+    if as_json:
+        print_json(result.to_dict())
+        return
+    out, answer, kept = console(), result.answer, result.kept
+    for line in result.alarms:
+        out.print(f"do not use it as it is: {line}", soft_wrap=True, style="bold red")
+    from voile.views.tables import strength_table
+
+    out.print(strength_table(answer.strength, answer.rows))
+    for promise in answer.guarantees or ("no privacy guarantee",):
+        out.print(f"guarantee: {promise}", soft_wrap=True)
+    out.print(f"cost nothing; record {answer.record}", soft_wrap=True)
+    out.print(f"checkpoint: {kept}", soft_wrap=True)
+    out.print(f"saved: {answer.folder} ({answer.blocks} Parquet files)", soft_wrap=True)
+    if answer.receipt is not None:
+        about = ["--answer", str(answer.folder), "--policy", str(result.policy)]
+        typed = shlex.join(["voile", "audit", "verify", str(answer.receipt), *about])
+        out.print(f"verify it with: {typed}", soft_wrap=True)
 
 
 def print_explained(result: ExplainResult, *, as_json: bool, table: Table | None = None) -> None:

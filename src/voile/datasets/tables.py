@@ -11,7 +11,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from shlex import quote
@@ -249,10 +249,17 @@ def _decoded(parquet: Any, data: bytes, source: str, protected: bool) -> dict[st
     _check_declared(file.metadata, source)
     flat = [field.name for field in fields if _is_flat(field.type)]
     table = optional("pyarrow", extra="explain").concat_tables(_groups(file, flat, source))
-    nothing = np.zeros(file.metadata.num_rows, dtype="V1")  # something is there, but no value
+    return arrow_columns(table, [field.name for field in fields], protected=protected)
+
+
+def arrow_columns(
+    table: Any, names: Sequence[str], *, protected: bool = False
+) -> dict[str, RawColumn]:
+    """The columns of these names; of one that no schema reads, that something is there."""
+    flat = {field.name for field in table.schema if _is_flat(field.type)}
+    nothing = np.zeros(len(table), dtype="V1")  # something is there, but no value
     return {
-        field.name: _column(table.column(field.name), protected) if field.name in flat else nothing
-        for field in fields
+        name: _column(table.column(name), protected) if name in flat else nothing for name in names
     }
 
 
@@ -261,6 +268,13 @@ def _check_declared(metadata: Any, source: str) -> None:
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     cells = metadata.num_rows * metadata.num_columns
     _check_size(max(_CELL * cells, sum(group.total_byte_size for group in groups)), source)
+
+
+def check_group(metadata: Any, place: int, source: str) -> None:
+    """The same of one group of rows."""
+    group = metadata.row_group(place)
+    cells = group.num_rows * metadata.num_columns
+    _check_size(max(_CELL * cells, group.total_byte_size), source)
 
 
 def _check_size(size: int, source: str) -> None:

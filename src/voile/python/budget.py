@@ -240,6 +240,8 @@ def _reopened(name: str, given: dict[str, Any]) -> Budget:
 
 
 def _check_texts(**given: object) -> None:
+    if given["name"] == "":
+        raise InvalidInput("Budget: name: must not be empty; best the version of the data")
     for field, text in given.items():
         if not isinstance(text, str) and (text is not None or field == "name"):
             raise InvalidInput(f"Budget: {field}: expected a text, found a {type(text).__name__}")
@@ -249,6 +251,12 @@ def _command(name: str, given: dict[str, Any]) -> OpenBudget | None:
     """What is stated; None if the figures are not."""
     if given["epsilon"] is None and given["delta"] is None:
         return None
+    for key in ("epsilon", "delta"):
+        if given[key] is None or isinstance(given[key], str | bool):
+            raise InvalidInput(
+                f"Budget: {key}: expected a number, found {given[key]!r}; state both, epsilon=3, "
+                "delta=1e-6, or neither to reopen a budget"
+            )
     stated = {key: given[key] for key in ("epsilon", "delta", "unit")}
     stated |= {"database": IN_MEMORY, "account": name, "dataset": given["dataset"] or name}
     one_by_one = str(given["unit"]) == str(ProtectedUnit.EXPLAINED_ROW)

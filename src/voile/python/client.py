@@ -148,12 +148,38 @@ class Client:
         Args:
             wait: seconds for the service to sign its log.
         """
-        policy, until = self._connection.trusted(), time.monotonic() + wait
-        reports = []
-        for entry in explained.entries:
-            content = self._receipt(entry.record, until)
-            reports.append(_verified(content, policy, entry.answer))
-        return tuple(reports)
+        policy = self._connection.trusted()
+        contents = self._receipts(explained, wait)
+        return _all_verified(contents, policy, explained)
+
+    def receipts(self, explained: ReleasedExplanation, *, wait: float = 90.0) -> tuple[bytes, ...]:
+        """The receipts of its entries, verified; kept beside it, anybody can check it again.
+
+        Args:
+            wait: seconds for the service to sign its log.
+        """
+        policy = self._connection.trusted()
+        contents = self._receipts(explained, wait)
+        _all_verified(contents, policy, explained)
+        return contents
+
+    def recommend(
+        self, recommender: str, history: Iterable[Any], *, group_by: str = "items", count: int = 10
+    ) -> ReleasedExplanation:
+        """Recommend to a user from her own history, with reasons: free, and for her alone.
+
+        Args:
+            recommender: its name in the service's workspace.
+            history: items that she has touched, by their identifiers.
+            group_by: reasons: items (of the history), scores (none), or a kind of labels.
+            count: how many recommendations.
+        """
+        body = _recommendation(recommender, history, group_by, count)
+        return _explained(self._ask("POST", "/api/v1/recommendations", json=body))
+
+    def _receipts(self, explained: ReleasedExplanation, wait: float) -> tuple[bytes, ...]:
+        until = time.monotonic() + wait
+        return tuple([self._receipt(entry.record, until) for entry in explained.entries])
 
     def _receipt(self, record: int, until: float) -> bytes:
         path = f"/api/v1/receipts/{record}"
@@ -240,12 +266,29 @@ class AsyncClient:
         self, explained: ReleasedExplanation, *, wait: float = 90.0
     ) -> tuple[Report, ...]:
         """See `Client.verify`."""
-        policy, until = self._connection.trusted(), time.monotonic() + wait
-        reports = []
-        for entry in explained.entries:
-            content = await self._receipt(entry.record, until)
-            reports.append(_verified(content, policy, entry.answer))
-        return tuple(reports)
+        policy = self._connection.trusted()
+        contents = await self._receipts(explained, wait)
+        return _all_verified(contents, policy, explained)
+
+    async def receipts(
+        self, explained: ReleasedExplanation, *, wait: float = 90.0
+    ) -> tuple[bytes, ...]:
+        """See `Client.receipts`."""
+        policy = self._connection.trusted()
+        contents = await self._receipts(explained, wait)
+        _all_verified(contents, policy, explained)
+        return contents
+
+    async def recommend(
+        self, recommender: str, history: Iterable[Any], *, group_by: str = "items", count: int = 10
+    ) -> ReleasedExplanation:
+        """See `Client.recommend`."""
+        body = _recommendation(recommender, history, group_by, count)
+        return _explained(await self._ask("POST", "/api/v1/recommendations", json=body))
+
+    async def _receipts(self, explained: ReleasedExplanation, wait: float) -> tuple[bytes, ...]:
+        until = time.monotonic() + wait
+        return tuple([await self._receipt(entry.record, until) for entry in explained.entries])
 
     async def _receipt(self, record: int, until: float) -> bytes:
         path = f"/api/v1/receipts/{record}"
@@ -339,6 +382,25 @@ def _explained(response: httpx.Response) -> ReleasedExplanation:
     )
     whole = joined([each.explanation for each in entries])
     return ReleasedExplanation(whole, entries, model_alarms=tuple(told["alarms"]))
+
+
+def _recommendation(
+    recommender: str, history: Iterable[Any], group_by: str, count: int
+) -> dict[str, Any]:
+    return {
+        "recommender": recommender,
+        "history": [_plain_cell(each) for each in history],
+        "group_by": group_by,
+        "count": count,
+        "saved": True,
+    }
+
+
+def _all_verified(
+    contents: Iterable[bytes], policy: Policy, explained: ReleasedExplanation
+) -> tuple[Report, ...]:
+    pairs = zip(contents, explained.entries, strict=True)
+    return tuple(_verified(content, policy, entry.answer) for content, entry in pairs)
 
 
 def _verified(content: bytes, policy: Policy, answer: bytes) -> Report:

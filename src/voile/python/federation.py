@@ -20,6 +20,7 @@ from voile.app.commands.federate import Federate, NewFederation, WriteReport
 from voile.core.errors import InvalidInput
 from voile.python.round_bars import ProgressBars
 from voile.python.saying import say
+from voile.python.words import in_python_words
 from voile.records.vault import POLICY
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def _run(
         context = Context(say=tell, interruptible=partial(_interruptible, place))
         if tell is not _nothing:
             context = replace(context, rounds=bars.rounds, steps=bars.steps)
-        result = handle(Federate.read(stated), context)
+        with in_python_words():
+            result = handle(Federate.read(stated), context)
     if not isinstance(result, FederationResult):
         preview: FederationPreview = result
         return preview

@@ -12,6 +12,7 @@ from voile.core.errors import VoileError
 _OPTION: Final = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)(?: (?:FILE|LABEL|DIR|TEXT)\b)?")
 _ELSEWHERE: Final = re.compile(r" \(under \[releases[^)]*\)")
 _OTHERWISE: Final = {
+    "--yes": "insist=True",
     "--background-origin public": 'background_origin="public"',
     " (voile.models.wrapped)": (
         ". If you know that it treats them one by one: treats_rows_independently=True"

@@ -108,6 +108,8 @@ def of_status(error: HTTPException) -> Problem:
     """What the framework refuses: no route, another method, a body that is too large."""
     kind, title = _STATUSES.get(error.status_code, ("refused", "The request was refused"))
     headers = {name: value for name, value in (error.headers or {}).items() if name == "Allow"}
+    if error.status_code in _UNREAD:
+        headers["Connection"] = "close"  # the rest of the body is not waited for
     return Problem(error.status_code, kind, title, headers=headers)
 
 
@@ -194,6 +196,7 @@ _STATUSES: Final = {
     408: ("too-slow", "The request took too long to arrive"),
     413: ("too-large", "The request is too large"),
 }
+_UNREAD: Final = frozenset({408, 413})
 _REPEAT: Final = "Idempotency-Key"
 _MAKERS: Final[Mapping[type[Exception], Any]] = {
     NotAuthenticated: _fixed(

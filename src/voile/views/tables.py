@@ -54,6 +54,14 @@ def explanation_table(explained: ReleasedExplanation, top: int | None) -> Table:
     return table
 
 
+def strength_table(strength: Mapping[str, float], rows: int) -> Table:
+    """How much each feature moves the output of a large table, strongest first."""
+    table = Table("feature", "mean of absolute contributions", title=f"{rows:,} rows")
+    for feature, mean in strength.items():
+        table.add_row(feature, f"{mean:.3g}")
+    return table
+
+
 def _title(described: Description, rows: int) -> str:
     outputs = described.outputs
     to = f" to {outputs[0].title}" if len(outputs) == 1 else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import clinics, credit_decision, fraud_alert, hospital_risk
+from examples import clinics, credit_decision, fraud_alert, hospital_risk, mlflow_receipts
 
 from voile import Explanation
 from voile.core.row_note import KnownNote
@@ -82,3 +82,23 @@ def test_the_files_of_the_first_hour_are_written_once(tmp_path: Path) -> None:
 def test_the_files_of_the_first_hour_are_the_same_everywhere(tmp_path: Path) -> None:
     clinics.main(tmp_path)
     assert (tmp_path / "north.csv").read_text(encoding="utf-8").splitlines()[1] == FIRST
+
+
+def test_an_explanation_goes_into_mlflow_with_its_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_DISABLE_TELEMETRY", "MLFLOW_ALLOW_FILE_STORE"):
+        monkeypatch.setenv(name, "true")  # remembered, so that what the example sets is undone
+        monkeypatch.delenv(name)
+    story = mlflow_receipts.main(tmp_path)
+    assert story.verified
+    assert story.explained.charges == (f"{mlflow_receipts.ACCOUNT}#1",)
+    wanted = {"why.voile", "why.tlog-proof", "audit-policy.toml", "explanation.txt"}
+    assert set(story.logged) == wanted
+    kept = b"".join(
+        each.read_bytes() for each in (tmp_path / "mlruns").rglob("*.*") if each.is_file()
+    )
+    records = (tmp_path / "hospital" / "records.csv").read_bytes().splitlines()
+    assert len(records) > 100
+    assert not any(line in kept for line in records)

@@ -130,7 +130,7 @@ def test_a_budget_that_is_not_there_needs_its_figures(home: Path) -> None:
     [
         ({"epsilon": "much"}, "epsilon: expected a number, found 'much'"),
         ({"epsilon": -1}, "epsilon: expected a number above 0, found -1"),
-        ({"delta": None}, "delta: is missing"),
+        ({"delta": None}, "delta: expected a number, found None; state both"),
         ({"unit": "person"}, "unit: expected one of 'row', .*found 'person'"),
         ({"unit": "explained row", "relation": "zero-out"}, "use replace one"),
         ({"database": "mysql://somewhere"}, "expected a path"),
@@ -341,3 +341,17 @@ def test_commands_find_the_database_of_a_notebook(
     assert usual_place().database == "voile.db"
     (tmp_path / "log.db").touch()
     assert usual_place().database == "log.db"
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "said"),
+    [
+        ("", TERMS, "name: must not be empty"),
+        ("clinic", {"epsilon": "3", "delta": 1e-6}, "epsilon: expected a number, found '3'"),
+        ("clinic", {"epsilon": True, "delta": 1e-6}, "epsilon: expected a number, found True"),
+    ],
+)
+def test_terms_are_told_by_name(name: str, stated: dict[str, Any], said: str, home: Path) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        Budget(name, **stated)
+    assert list(home.iterdir()) == []

@@ -561,3 +561,54 @@ def test_other_features_make_no_schema_error_of_pydantic() -> None:
     assert found.n_features_in_ == 1
     with pytest.raises(InvalidInput, match="epsilon"):
         fitted(epsilon="a lot")
+
+
+# --- rows to measure on ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", [X, X.to_dict("list"), pl.from_pandas(X)], ids=type)
+def test_protected_rows_are_not_measured_on(table: Any, budget: Budget) -> None:
+    found = PrivateClassifier(**(TERMS | {"held_out": (table, Y)}), budget=budget)
+    with pytest.raises(Refused, match="released without a charge"):
+        found.fit(table, Y)
+    assert budget.spent == 0
+
+
+@pytest.mark.parametrize("table", [X, pl.from_pandas(X), pa.table(X)], ids=type)
+def test_a_slice_of_protected_rows_is_not_measured_on(table: Any, budget: Budget) -> None:
+    part = table.slice(3, 50) if hasattr(table, "slice") else table[3:53]
+    found = PrivateClassifier(**(TERMS | {"held_out": (part, Y[3:53])}), budget=budget)
+    with pytest.raises(Refused, match="released without a charge"):
+        found.fit(table, Y)
+    assert budget.spent == 0
+
+
+def test_other_rows_of_one_table_are_measured_on(budget: Budget) -> None:
+    found = PrivateClassifier(**(TERMS | {"held_out": (X[:200], Y[:200])}), budget=budget)
+    assert found.fit(X[200:], Y[200:]).quality_["held_out"] is not None
+
+
+# --- wrong arguments, and where warnings point ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"budget": 3}, "budget: expected a voile.Budget, found a int"),
+        ({"epsilon": True}, "epsilon: expected a number above 0, found True"),
+        ({"epsilon": "1"}, "epsilon: expected a number above 0, found '1'"),
+        ({"delta": -1}, "delta: expected a number above 0, found -1"),
+    ],
+)
+def test_wrong_terms_are_told_by_name(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        PrivateClassifier(**(TERMS | wrong)).fit(X, Y)
+
+
+def test_warnings_point_at_the_line_of_the_caller() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        PrivateClassifier(**(TERMS | {"epsilon": 0.05})).fit(X[:60], Y[:60])
+    found = [each for each in told if issubclass(each.category, FitWarning)]
+    assert len(found) > 1
+    assert {each.filename for each in found} == {__file__}

@@ -234,13 +234,19 @@ def test_the_rows_are_shown_as_people_wrote_them() -> None:
         (PEOPLE.assign(extra=1), "rows has the column 'extra' that is not known"),
         (PEOPLE.assign(age="old"), "the column 'age' must hold numbers, found 'old'"),
         (PEOPLE[:0], "expected at least one row"),
-        (3, "expected a table"),
+        (3, "rows: expected a table"),
+        ("rows.csv", "rows: expected a table"),
     ],
 )
 def test_rows_that_do_not_fit_are_told(rows: Any, message: str) -> None:
     explainer = voile.Explainer(pipeline(LogisticRegression()), PEOPLE[:30])
     with pytest.raises(InvalidInput, match=message):
         explainer(rows)
+
+
+def test_a_background_that_is_no_table_is_told() -> None:
+    with pytest.raises(InvalidInput, match="background: expected a table"):
+        voile.Explainer(pipeline(LogisticRegression()), "people.csv")
 
 
 # --- what it says ---------------------------------------------------------------------------------

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 from tests.unit.server.examples import (
     BUDGET,
     MORE,
@@ -19,6 +23,8 @@ from tests.unit.server.examples import (
     home,
     serving,
 )
+from tests.unit.server.iris import NAMES, flowers_beside
+from uvicorn.server import ServerState
 
 from voile.core.errors import InvalidInput, StorageFull
 from voile.core.explanation import Explanation
@@ -26,6 +32,7 @@ from voile.records.access import Duty
 from voile.records.audit_log import explanation_bytes, verify_receipt
 from voile.records.ledger import budget_report
 from voile.server.gathering import Waiting
+from voile.server.running import PatientProtocol
 
 EXPLANATIONS = "/api/v1/explanations"
 
@@ -334,18 +341,50 @@ def test_a_receipt_is_for_whoever_got_the_answer(house: House) -> None:
 # --- protocols of inference platforms ------------------------------------------------------------
 
 
-def test_kserve_v1_as_its_documentation_shows(house: House) -> None:
+KSERVE: bytes = (
+    b"POST /v1/models/sklearn-iris:explain HTTP/1.1\r\n"
+    b"Host: sklearn-iris.kserve-test.example.com\r\n"
+    b"User-Agent: curl/8.5.0\r\n"
+    b"Accept: */*\r\n"
+    b"Content-Type: application/json\r\n"
+    b"Content-Length: 76\r\n"
+    b"\r\n"
+    b'{  "instances": [    [6.8,  2.8,  4.8,  1.4],    [6.0,  3.4,  4.5,  1.6]  ]}'
+)
+"""What curl sends of the request in KServe's first example (it leaves out ends of lines), with the
+verb of explainers."""
+
+
+def test_kserve_v1_byte_for_byte_as_its_documentation_shows(tmp_path: Path) -> None:
     """From a free release that is open to anybody: no key, no header of ours."""
-    found = house.ask(
-        "POST",
-        "/v1/models/open:explain",
-        content=b'{"instances": [[3.0, 6.0, "no"], [9.0, 1.0, "yes"]]}',
-        headers={"Content-Type": "application/json"},
-    ).json()
+    with serving(flowers_beside(home(tmp_path / "home"))) as house:
+        head, _, content = house.runner.run(sent(house, KSERVE)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        found = json.loads(content)
     assert len(found["explanations"]) == len(found["predictions"]) == 2
     for explained, predicted in zip(found["explanations"], found["predictions"], strict=True):
-        total = np.sum(explained["values"]) + explained["base_values"][0]
+        assert explained["feature_names"] == list(NAMES)
+        total = np.sum(explained["values"], axis=0) + explained["base_values"]
         assert total == pytest.approx(predicted)
+        assert np.argmax(predicted) == 1  # as in the answer that the documentation shows
+
+
+async def sent(house: House, request: bytes) -> bytes:
+    """What comes back from the service's own HTTP server."""
+    config = uvicorn.Config(house.app, http=PatientProtocol, ws="none", lifespan="off")
+    config.load()
+
+    def connect() -> PatientProtocol:
+        return PatientProtocol(config, ServerState(), {})
+
+    async with await asyncio.get_running_loop().create_server(connect, "127.0.0.1") as server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        (length,) = re.findall(rb"content-length: (\d+)", head)
+        content = await reader.readexactly(int(length))
+        writer.close()
+        return head + content
 
 
 @pytest.mark.parametrize("called", ["instances", "inputs"])

@@ -10,7 +10,17 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from tests.unit.server.examples import BUDGET, OTHER_ROWS, PEOPLE, PEOPLES_BUDGET, ROWS, House
+from tests.unit.server.examples import (
+    BUDGET,
+    OTHER_ROWS,
+    PEOPLE,
+    PEOPLES_BUDGET,
+    ROWS,
+    House,
+    home,
+    serving,
+    shop_beside,
+)
 
 import voile
 from voile.core.errors import (
@@ -166,3 +176,35 @@ def test_the_same_without_waiting(house: House) -> None:
             assert len(await client.releases()) == 3
 
     house.runner.run(ask())
+
+
+def test_receipts_are_kept_beside_an_explanation(
+    house: House, client: voile.Client, tmp_path: Path
+) -> None:
+    found = client.explain("approval", ROWS)
+    house.workspace.vault.publish()
+    (receipt,) = client.receipts(found)
+    found.explanation.save(tmp_path / "why.voile")
+    (tmp_path / "why.tlog-proof").write_bytes(receipt)
+    files = tmp_path / "why.voile", tmp_path / "why.tlog-proof"
+    assert voile.verify(*files, policy=house.workspace.vault.place.policy)
+
+
+def test_recommendations(tmp_path: Path) -> None:
+    with serving(shop_beside(home(tmp_path / "home"))) as house, made(house) as client:
+        found = client.recommend("films", ["1", np.int64(3)], group_by="genre", count=2)
+        assert len(found.explanation.output_names) == 2
+        house.workspace.vault.publish()
+        assert client.verify(found)[0].verified
+
+        async def ask() -> None:
+            transport, policy = httpx.ASGITransport(house.app), house.workspace.vault.place.policy
+            told: dict[str, Any] = {"transport": transport, "policy": policy}
+            key = house.key(Duty.EXPLAIN)
+            async with voile.AsyncClient("http://service", key, **told) as other:
+                again = await other.recommend("films", ["1", "3"], group_by="genre", count=2)
+                assert again.explanation == found.explanation
+                await asyncio.to_thread(house.workspace.vault.publish)
+                assert len(await other.receipts(again)) == 1
+
+        house.runner.run(ask())

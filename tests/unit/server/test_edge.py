@@ -187,6 +187,7 @@ def test_a_body_has_a_limit_whether_it_is_declared_or_not(house: House) -> None:
         for content in (b" " * 50_000, parts())
     ]
     assert [each.status_code for each in found] == [413, 413]
+    assert [each.headers["connection"] for each in found] == ["close", "close"]
     assert found[1].json()["type"] == "urn:voile:problem:too-large"
 
 
@@ -232,6 +233,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(
 
     found = house.ask("POST", "/api/v1/explanations", house.key(), content=parts())
     assert (found.status_code, found.json()["type"]) == (408, "urn:voile:problem:too-slow")
+    assert found.headers["connection"] == "close"
 
 
 def test_a_key_against_repetition_is_one_short_text(house: House) -> None:

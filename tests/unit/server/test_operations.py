@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,35 @@ def test_the_dashboard_shows_figures_that_there_are(house: House) -> None:
     assert len(wanted) >= 6
     for name in wanted:
         assert f"# TYPE {name}" in told or f"\n{name}" in told or name in told, name
+
+
+def checker(name: str) -> str:
+    """A linter that comes with the environment; it needs no engine."""
+    found = Path(sys.executable).with_name(name)
+    if not found.exists():
+        pytest.skip(f"{name} is not installed")
+    return str(found)
+
+
+def test_a_linter_finds_nothing_in_the_container_file() -> None:
+    files = sorted(DEPLOYMENT.glob("*.Containerfile"))
+    assert files
+    command = [checker("hadolint"), "--failure-threshold", "style", *map(str, files)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", ["service-compose.yaml", "compose.yaml"])
+def test_compose_files_are_what_their_specification_says(name: str, tmp_path: Path) -> None:
+    command = [checker("check-jsonschema"), "--builtin-schema", "vendor.compose-spec"]
+
+    def check(path: Path) -> int:
+        return subprocess.run([*command, str(path)], capture_output=True, check=False).returncode
+
+    assert check(DEPLOYMENT / name) == 0
+    wrong = tmp_path / name
+    wrong.write_text((DEPLOYMENT / name).read_text().replace("image:", "imago:"))
+    assert check(wrong) != 0
 
 
 def test_the_container_runs_the_service_as_nobody_in_particular() -> None:

@@ -108,7 +108,17 @@ class IssueReceipt(_Receipt, SigningFiles, LedgerDatabase):
 
     A checkpoint is signed first if none covers the record yet. If the key is not here, run
     `voile audit checkpoint` where it is.
+
+    With --table and --row, write the proof of one row of a table that was explained into a folder,
+    and the explanation of that row beside it (.voile).
     """
+
+    table: Path | None = custodian_field(
+        "The folder that `voile explain --output DIR` wrote.", default=None, metavar="DIR"
+    )
+    row: int | None = custodian_field(
+        "A row of that table, counted from 1.", default=None, example=17, ge=1
+    )
 
     charge: str = custodian_field(
         "Name of a charge, or the number of the record of a call that cost nothing.",
@@ -156,7 +166,9 @@ class VerifyProof(Command):
         "Canonical bytes of what was asked.", default=None, metavar="FILE"
     )
     answer: Path | None = custodian_field(
-        "The explanation, as it was saved.", default=None, metavar="FILE"
+        "The explanation, as it was saved: a file, or the folder of a large table.",
+        default=None,
+        metavar="FILE|DIR",
     )
     checkpoint: Path | None = custodian_field(
         "A checkpoint from another source.", default=None, metavar="FILE"

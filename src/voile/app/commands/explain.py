@@ -23,7 +23,7 @@ from voile.core.transparency import Level, Method, Role, check_role
 
 BESIDE_A_NAME: Final = frozenset(
     {"model", "data", "workspace", "purpose", "caller", "redraw", "coarser", "preview", "overwrite"}
-    | {"save_as", "plot", "page", "receipt", "row_receipts"}
+    | {"save_as", "plot", "page", "receipt", "row_receipts", "engine"}
 )
 """What may be stated beside the name of a release: nothing that changes what is released, or where
 it is kept."""
@@ -265,6 +265,9 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
     With the NAME of a release, the other settings come from the workspace (voile.toml, `voile
     init`).
 
+    If --output is a folder, DATA is a table of any size in Parquet files (a folder, or a pattern in
+    quotes), which is explained block by block at no cost.
+
     >>> Explain(model="readmission", data="patients.csv", preview=True).purpose
     'explanation'
     """
@@ -273,6 +276,11 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
     def _agrees_with_itself(self) -> Self:
         """Whether terms agree is known once it is known where they stand (`spec`)."""
         return self
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the explanation of a large table goes, block by block."""
+        return self.save_as if self.save_as is not None and not self.save_as.suffix else None
 
     @property
     def spec(self) -> ExplanationSpec:
@@ -305,6 +313,12 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
     )
     row_receipts: Path | None = custodian_field(
         "Save a proof for each row of a free explanation.", default=None, metavar="DIR"
+    )
+    engine: str = custodian_field(
+        "What explains a large table when --output names a folder: local, ray or spark.",
+        default="local",
+        example="ray",
+        metavar="NAME",
     )
     workspace: Path | None = custodian_field(
         "Workspace to look up NAME in. Default: voile.toml in this folder.",

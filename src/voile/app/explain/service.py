@@ -92,25 +92,52 @@ class FreeCall:
 def free_call(vault: Vault, question: Question, subject: str, explanation: Explanation) -> FreeCall:
     """What the log will say about one call; the answer leaves after the commit."""
     call = secrets.token_hex(16)
-    tree = RowTree.from_rows(explanation_rows(explanation), _seed(vault.key, call))
-    nonces = nonces_of_call(vault.key, call)
-    promises = explanation.guarantees
-    first = promises[0] if promises else None
-    record = PostProcessingRecord(
+    tree = RowTree.from_rows(explanation_rows(explanation), rows_seed(vault.key, call))
+    record = call_record(
+        vault,
+        call,
+        subject,
+        len(explanation),
+        explanation.guarantees,
+        question.canonical_bytes,
+        explanation_bytes(explanation),
+        tree.root,
+    )
+    return FreeCall(record, tree, nonces_of_call(vault.key, call))
+
+
+def call_record(
+    vault: Vault,
+    call: str,
+    subject: str,
+    rows: int,
+    promises: tuple[Guarantee, ...],
+    asked: bytes,
+    answer: bytes,
+    root: bytes,
+) -> PostProcessingRecord:
+    """The record of a call that costs nothing.
+
+    Args:
+        call: its random name.
+        asked, answer: canonical bytes of both.
+        root: of the tree over its rows.
+    """
+    nonces, first = nonces_of_call(vault.key, call), promises[0] if promises else None
+    return PostProcessingRecord(
         time=int(vault.ledger.now()),
         call=call,
         subject=subject,
-        rows=len(explanation),
+        rows=rows,
         promise=CARRIED if promises else NO_PROMISE,
         guarantees=_promises_digest(promises),
-        query=commitment_digest("query", nonces["query"], question.canonical_bytes),
-        answer=commitment_digest("answer", nonces["answer"], explanation_bytes(explanation)),
-        rows_root=tree.root,
+        query=commitment_digest("query", nonces["query"], asked),
+        answer=commitment_digest("answer", nonces["answer"], answer),
+        rows_root=root,
         epsilon=first.epsilon if first else None,
         delta=first.delta if first else None,
         **(first.protected.texts if first else {}),
     )
-    return FreeCall(record, tree, nonces)
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +151,8 @@ def nonces_of_call(key: ReplayKey, call: str) -> dict[str, bytes]:
     return key.nonces(f"call {call}")
 
 
-def _seed(key: ReplayKey, call: str) -> bytes:
+def rows_seed(key: ReplayKey, call: str) -> bytes:
+    """What the nonces of a call's rows are derived from."""
     return key.nonce(f"call {call}", "rows")
 
 
@@ -306,14 +334,24 @@ class ReleaseService:
 
     def receipt_of_call(self, record: int) -> Receipt:
         """The same for a call that cost nothing, which is known by the number of its record."""
-        log = self.vault.log
-        call = decode_record(self.vault.storage.read_snapshot(lambda t: log.record(t, record)))
-        if not isinstance(call, PostProcessingRecord):
-            raise InvalidInput(f"record {record} is not that of a call that cost nothing")
+        call = self.free_record(record)
         key = self.vault.place.replay_key
         if not key.exists():
             raise InvalidInput(f"{key}: replay key not found; name it with --replay-key")
         return self._proof(record, nonces_of_call(self.vault.key, call.call))
+
+    def free_record(self, record: int) -> PostProcessingRecord:
+        """What the log says about a call that cost nothing."""
+        log = self.vault.log
+        call = decode_record(self.vault.storage.read_snapshot(lambda t: log.record(t, record)))
+        if not isinstance(call, PostProcessingRecord):
+            raise InvalidInput(f"record {record} is not that of a call that cost nothing")
+        return call
+
+    def receipt_for_rows(self, record: int) -> Receipt:
+        """Of a call's record, without the nonces of the whole call: whoever holds one row must not
+        test guesses of others."""
+        return self._proof(record)
 
     def receipts(self, explained: ReleasedExplanation) -> tuple[Receipt, ...]:
         """A proof for each entry; signed first, if need be."""
@@ -329,8 +367,8 @@ class ReleaseService:
         """A proof for one row of a call that cost nothing; it says nothing about other rows."""
         if explained.rows_tree is None:
             raise InvalidInput("rows that were charged have receipts of their own (`receipts`)")
-        # Without the nonces of the whole call: who holds one row must not test guesses of others.
-        return explained.rows_tree.receipt(row, self._proof(explained.entries[0].record))
+        record = explained.entries[0].record
+        return explained.rows_tree.receipt(row, self.receipt_for_rows(record))
 
     def _proof(self, record: int, nonces: Mapping[str, bytes] | None = None) -> Receipt:
         storage, log = self.vault.storage, self.vault.log

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from datetime import date, datetime
 from typing import Any, Final, TypeVar
 
 from voile.core.errors import SchemaError
@@ -68,7 +69,8 @@ def given_parts(
     if features is None:
         raise SchemaError(
             f"expected a declaration by column, such as {{'age': (18, 100), 'sex': ['f', 'm']}}, "
-            f"found {type(name).__name__}. Public rows: Schema.from_frame(rows)",
+            f"found {type(name).__name__}. Public rows: Schema.from_frame(rows); a file: "
+            "Schema.load(path)",
             field="features",
         )
     return Parts(name, label, tuple(features))
@@ -190,6 +192,12 @@ def _categories(values: Sequence[Any], *, is_list: bool) -> Categories:
             "write (low, high)",
             field="",
         )
+    if not is_list and all(map(_is_day, values)):
+        raise SchemaError(
+            f"a schema has no dates, found {shown(values)}: make the column a number, such as days "
+            "since a fixed day, and write (low, high)",
+            field="",
+        )
     if not is_list and not texts:
         raise SchemaError(
             f"expected two numbers (low, high), found {shown(values)}; categories are a list: "
@@ -197,6 +205,16 @@ def _categories(values: Sequence[Any], *, is_list: bool) -> Categories:
             field="",
         )
     return Categories(tuple(values))
+
+
+def _is_day(value: Any) -> bool:
+    """Also as it is written in a file."""
+    if isinstance(value, str):
+        try:
+            datetime.fromisoformat(value)
+        except ValueError:
+            return False
+    return isinstance(value, str | date)
 
 
 def _whole_numbers(values: range) -> Numbers:

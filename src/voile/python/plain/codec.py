@@ -7,7 +7,8 @@ the model sees it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -283,9 +284,10 @@ class TableCodec:
 
     def read(self, given: Any, what: str = "rows") -> ColumnArrays:
         """The cells of somebody's rows, in the order of the columns; names are checked."""
+        with told_of(what):
+            found = columns_of(given, None if is_frame(given) else self.names)
         if not is_frame(given):
-            return columns_of(given, self.names)
-        found = columns_of(given)
+            return found
         if not self.named and len(found) == len(self.columns):
             return found
         check_names(found, self.names, what=what)
@@ -320,6 +322,15 @@ class TableCodec:
         return (
             matrix.astype(dtype, copy=False) if dtype is not None and dtype.kind == "f" else matrix
         )
+
+
+@contextmanager
+def told_of(what: str) -> Iterator[None]:
+    """Errors say which table they are about."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{what}: {error}") from None
 
 
 def _column(name: str, cells: NDArray[Any], kind: TableKind) -> Column:

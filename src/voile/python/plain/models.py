@@ -16,7 +16,13 @@ from voile.datasets.frames import check_names, columns_of, is_frame
 from voile.models import Outputs
 from voile.python.plain.answers import Answers, Scale, Source, source_of
 from voile.python.plain.codec import TableCodec
-from voile.python.plain.table_kinds import DictTables, NumpyTables, PandasTables, TableKind
+from voile.python.plain.table_kinds import (
+    DictTables,
+    NumpyTables,
+    PandasTables,
+    TableKind,
+    array_kind,
+)
 
 Chosen: TypeAlias = Any
 """A class label, the name of an output, several of them, or "all"."""
@@ -173,7 +179,7 @@ def _spelled(name: str) -> str:
 
 def _kinds(source: Source, background: Any, codec: TableCodec) -> Iterator[TableKind]:
     """Kinds of tables to try, the likeliest first."""
-    own, numpy = codec.kind, NumpyTables(getattr(background, "dtype", None))
+    own, numpy = codec.kind, array_kind(background)
     pandas = own if isinstance(own, PandasTables) else PandasTables()
     if source.takes:
         yield numpy if "NumPy" in source.takes else DictTables()

@@ -20,7 +20,7 @@ from voile.core.row_note import Note
 from voile.core.schema import Rows
 from voile.datasets.frames import ColumnArrays, row_count, take_rows
 from voile.python.plain.answers import Scale, final_of, refitted, source_of
-from voile.python.plain.codec import CellColumn, NumberColumn
+from voile.python.plain.codec import CellColumn, NumberColumn, told_of
 from voile.python.plain.engines import (
     BATCH_ROWS,
     Attribution,
@@ -176,7 +176,8 @@ def setting_for(model: Any, background: Any, options: Options) -> Setting:
     """Read the model, thin the background, choose the method."""
     if background is None:
         return _over_paths(model, options)
-    total = row_count(background)
+    with told_of("background"):
+        total = row_count(background)
     if not total:
         raise InvalidInput("background: expected at least one row, found none")
     some = thinned(background, total, options)

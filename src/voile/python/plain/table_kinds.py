@@ -50,6 +50,11 @@ def kind_of(example: Any) -> TableKind:
         return ArrowTables(fields, nulls=tuple(n for n in fields if example[n].null_count))
     if isinstance(example, Mapping):
         return DictTables()
+    return array_kind(example)
+
+
+def array_kind(example: Any) -> NumpyTables:
+    """As an array; other libraries have types of their own for numbers."""
     dtype = getattr(example, "dtype", None)
     return NumpyTables(dtype if isinstance(dtype, np.dtype) else None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from os import PathLike
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import RowPart
 from voile.core.schema import Schema
 from voile.core.schema.cells import RawColumn
-from voile.datasets.frames import columns_of, is_frame
+from voile.datasets.frames import columns_of, is_frame, share_rows
 from voile.models import WrappedModel
 from voile.python.budget import Budget
 from voile.python.file_names import file_named
@@ -110,7 +110,7 @@ class ProtectedExplainer:
         check_origin(model_origin, self.protect, named=self._is_named)
         check_background(background, terms, self.protect, named=self._is_named)
         stated = {_RENAMED.get(key, key): value for key, value in terms.items()}
-        self._given = background
+        self._given, self._given_columns = background, dict[str, RawColumn]()
         self._wrapped: WrappedModel | None = None
         self._terms: dict[str, Any] = {
             **{key: value for key, value in stated.items() if value is not None},
@@ -278,7 +278,7 @@ class ProtectedExplainer:
         what = "the background"
         if self.protect is not RowPart.BACKGROUND:
             return InMemory(self._public(background), what)
-        columns = protected_columns(background, self._names, what=what)
+        columns = self._given_columns = protected_columns(background, self._names, what=what)
         return InMemory(thinned(columns, most, self.schema), what)
 
     def _rows(self, rows: Any) -> Any:
@@ -288,7 +288,10 @@ class ProtectedExplainer:
         if isinstance(rows, str | PathLike):
             return str(file_named(rows, "rows"))
         if not self.protect.is_explained:
-            return self._public(rows)
+            public = self._public(rows)
+            if share_rows(self._given_columns, public):
+                raise Refused(same_rows(self.protect))
+            return public
         more = [each for each in (self._terms.get("id_column"),) if each is not None]
         return protected_columns(rows, self._names, what="rows", more=more)
 
@@ -300,6 +303,19 @@ class ProtectedExplainer:
     def _names(self) -> tuple[str, ...] | None:
         """Of the columns; None where only the artefact knows them."""
         return None if self.schema is None else self.schema.feature_names
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> Any:
+        """A file would hold the protected rows as they are."""
+        raise Refused(
+            "an explainer holds protected rows, so it is not pickled: make it anew where it is "
+            "needed, or save what it explained"
+        )
 
     def __repr__(self) -> str:
         return (

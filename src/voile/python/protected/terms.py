@@ -29,15 +29,20 @@ PARTS: Final = {
 
 def needed_budget(budget: Budget | None, protect: RowPart) -> Budget:
     """The budget; refused without one."""
-    if isinstance(budget, Budget):
-        return budget
     if budget is not None:
-        raise InvalidInput(f"budget: expected a voile.Budget, found a {type(budget).__name__}")
+        return check_budget(budget)
     pays = "it is put on record there" if protect is RowPart.TRAINING else "it pays"
     raise InvalidInput(
         f"budget: say which budget; {pays}: "
         'budget=voile.Budget("clinic 2026", epsilon=3, delta=1e-6)'
     )
+
+
+def check_budget(given: Any) -> Budget:
+    """As it was given, if it is one."""
+    if not isinstance(given, Budget):
+        raise InvalidInput(f"budget: expected a voile.Budget, found a {type(given).__name__}")
+    return given
 
 
 def given_schema(given: Any) -> Schema:

@@ -8,6 +8,7 @@ the rows differ from fold to fold, and the model of one fold must not stand for 
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,9 @@ from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.optional import optional
 from voile.core.schema import Schema
+from voile.datasets.frames import share_rows
 from voile.python.progress import check_progress, late_bar
+from voile.python.protected.terms import check_budget, check_figures
 from voile.python.training.declaring import NAME, Bounds, class_labels, declared_schema, read_schema
 from voile.python.training.fitted import FittedModel
 from voile.python.training.passing import ACCOUNT, passing_budget
@@ -93,7 +96,19 @@ class _Family:
     def warn(self, text: str) -> None:
         if text not in self.said:
             self.said.add(text)
-            warnings.warn(text, FitWarning, stacklevel=4)
+            warnings.warn(text, FitWarning, stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """How far up the first line is that is not ours, for a warning that points there."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in ("voile", "contextlib")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +116,13 @@ class _Task:
     """What a fit is asked to learn.
 
     Args:
+        given: the table as it was handed in.
         table: columns, the label last.
         schema: what is public about them.
         classes: in the order of the schema; None for a number.
     """
 
+    given: Any = field(repr=False)
     table: Columns = field(repr=False)
     schema: Schema
     classes: NDArray[Any] | None
@@ -185,7 +202,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         assert schema.label is not None
         if classes is not None and plain.label is None:
             labels = class_labels(labels, classes)
-        return _Task({**columns, schema.label.name: labels}, schema, classes)
+        return _Task(X, {**columns, schema.label.name: labels}, schema, classes)
 
     @property
     def _schema_names(self) -> tuple[str, ...] | None:
@@ -200,9 +217,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stated_terms(self, task: _Task, account: str) -> dict[str, Any]:
         """Fields of the command, without the folder."""
-        held_out, label = None, task.schema.label
-        if self.held_out is not None and label is not None:
-            held_out = self._task(*_two(self.held_out), label.name).table
         return {
             "rows": task.table,
             "schema": task.schema,
@@ -210,15 +224,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             "account": account,
             "epsilon": self._stated("epsilon"),
             "delta": self._delta,
-            "held_out": held_out,
+            "held_out": None if self.held_out is None else self._measured(task),
             "redraw": self.redraw or self._is_clone,
         }
+
+    def _measured(self, task: _Task) -> Columns:
+        """Public rows with their labels; refused where they are those that are protected."""
+        given, labels = _two(self.held_out)
+        assert task.schema.label is not None
+        found = self._task(given, labels, task.schema.label.name)
+        if given is task.given or share_rows(found.table, task.table):
+            raise Refused(
+                "held_out: these are protected rows, and figures measured on them would be "
+                "released without a charge; pass public rows"
+            )
+        return found.table
 
     @contextmanager
     def _records(self) -> Iterator[tuple[Context, str]]:
         """Of the budget, or some that nobody keeps."""
         check_progress(self.progress)
+        check_figures(epsilon=self.epsilon, delta=self.delta)
         if self.budget is not None:
+            check_budget(self.budget)
             yield self.budget.context(ask=self._refuse), self.budget.account
             return
         self._family.warn(_UNCHARGED)

@@ -14,6 +14,7 @@ from voile.core.optional import optional
 from voile.core.schema import Categories, Schema
 from voile.core.schema.cells import raw_column
 from voile.datasets.frames import check_names, columns_of, is_frame, is_one_row
+from voile.release.silence import call_suppressed
 
 optional("sklearn.base", extra="explain")
 from sklearn.exceptions import DataConversionWarning  # noqa: E402
@@ -32,7 +33,7 @@ def names_of(given: Any) -> tuple[str, ...] | None:
 
 def fitted_columns(given: Any, schema_names: Sequence[str] | None) -> Columns:
     """The columns to learn from, in the order of the table."""
-    given = _as_known(given)
+    given = _by_column(_as_known(given))
     if is_one_row(given):
         raise InvalidInput(_reshape(1))
     names = names_of(given)
@@ -62,6 +63,17 @@ def asked_columns(given: Any, names: Sequence[str], estimator: str) -> Columns:
         columns = columns_of(array, names)
     _check_rows(columns)
     return columns
+
+
+def _by_column(given: Any) -> Any:
+    """Of records, one column for each name of the first one: no other record decides anything."""
+    if not (isinstance(given, list | tuple) and given and isinstance(given[0], Mapping)):
+        return given
+    return {name: [_entry(row, name) for row in given] for name in given[0]}
+
+
+def _entry(row: Any, name: Any) -> Any:
+    return call_suppressed(lambda: row.get(name) if isinstance(row, Mapping) else None)
 
 
 def _of_array(given: Any, names: Sequence[str] | None) -> Columns:

@@ -66,14 +66,19 @@ def _usual(view: DrawableExplanation) -> str:
 
 
 def _check_drawable(view: DrawableExplanation, kind: str) -> None:
-    rows, _, outputs = view.explanation.shape
+    rows, features, outputs = view.explanation.shape
     if outputs > 1:
         names = ", ".join(view.explanation.output_names)
         raise InvalidInput(f"choose one output: {names} (why[..., name])")
     if kind == "force" and rows > 1:
         raise InvalidInput(f"a force plot shows one row, found {rows}; choose one: why[0]")
-    if kind in ("heatmap", "violin") and rows == 1:
+    if kind in ("heatmap", "violin", "scatter") and rows == 1:
         raise InvalidInput(f"a {kind} plot needs several rows; draw one row as a waterfall")
+    if kind in ("heatmap", "violin", "decision", "force") and features == 1:
+        raise InvalidInput(
+            f"a {kind} plot needs several features, found one; draw it as a bar, a beeswarm or a "
+            "scatter plot"
+        )
     if kind == "scatter" and view.data is None:
         raise InvalidInput("a scatter plot shows values of rows, and these rows are not shown")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -95,7 +95,16 @@ class ExplanationView:
         raise FrozenInstanceError(f"an explanation cannot be changed; {name!r} stays as it is")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._state,)
+        """In another process it is what it was; a receipt is issued where the budget is open."""
+        state = self._state
+        kept = state if state.receipt is None else replace(state, receipt=_left_behind)
+        return _restored, (kept,)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -392,6 +401,13 @@ class ExplanationView:
 
 def _restored(state: ViewState) -> ExplanationView:
     return ExplanationView._from_state(state)
+
+
+def _left_behind() -> Any:
+    raise InvalidInput(
+        "this explanation comes out of a pickle, and its receipt is issued where its budget is "
+        "open: save it there, why.receipt.save(path)"
+    )
 
 
 @cache

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from voile.records.audit_log.canonical import Commitment as Commitment
     from voile.records.audit_log.delivery import DeliveryTerms as DeliveryTerms
     from voile.records.audit_log.digests import array_digest as array_digest
+    from voile.records.audit_log.digests import common_digest as common_digest
     from voile.records.audit_log.digests import explanation_bytes as explanation_bytes
     from voile.records.audit_log.digests import explanation_rows as explanation_rows
     from voile.records.audit_log.digests import guarantees_digest as guarantees_digest
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from voile.records.audit_log.records import WeightingRecord as WeightingRecord
     from voile.records.audit_log.records import canonical_bytes as canonical_bytes
     from voile.records.audit_log.records import decode_record as decode_record
+    from voile.records.audit_log.row_receipt import BlockRoots as BlockRoots
     from voile.records.audit_log.row_receipt import RowReceipt as RowReceipt
     from voile.records.audit_log.row_receipt import RowTree as RowTree
     from voile.records.audit_log.row_receipt import verify_row_receipt as verify_row_receipt
@@ -103,6 +105,7 @@ _HOMES = {
     "delivery": ["DeliveryTerms"],
     "digests": [
         "array_digest",
+        "common_digest",
         "explanation_bytes",
         "explanation_rows",
         "guarantees_digest",
@@ -141,7 +144,7 @@ _HOMES = {
         "canonical_bytes",
         "decode_record",
     ],
-    "row_receipt": ["RowReceipt", "RowTree", "verify_row_receipt"],
+    "row_receipt": ["BlockRoots", "RowReceipt", "RowTree", "verify_row_receipt"],
     "rule_records": [
         "AlertRecord",
         "LiftRecord",

@@ -73,6 +73,19 @@ def _guarantee_text(guarantee: Guarantee) -> str:
     return encode(_guarantee(guarantee)).decode()
 
 
+def common_digest(explanation: Explanation) -> bytes:
+    """SHA-256 of everything that the rows of an explanation have in common."""
+    common: Canonical = {
+        "format": "voile explanation row v1",
+        "arrays": {name: array.dtype.kind for name, array in _in_rows(explanation).items()},
+        "feature_names": list(explanation.feature_names),
+        "output_names": list(explanation.output_names),
+        "guarantees": [_guarantee(item) for item in explanation.guarantees],
+        "notes": [str(note) for note in explanation.notes if isinstance(note, str)],
+    }
+    return hashlib.sha256(encode(common)).digest()
+
+
 def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
     """Canonical bytes of each row by itself: what the commitments of `row_receipt` are made to.
 
@@ -82,20 +95,10 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
     """
     import numpy as np
 
-    parts = {name: explanation.arrays[name] for name in _IN_ROWS if name in explanation.arrays}
-    kinds: dict[str, Canonical] = {name: array.dtype.kind for name, array in parts.items()}
-    common: Canonical = {
-        "format": "voile explanation row v1",
-        "arrays": kinds,
-        "feature_names": list(explanation.feature_names),
-        "output_names": list(explanation.output_names),
-        "guarantees": [_guarantee(item) for item in explanation.guarantees],
-        "notes": [str(note) for note in explanation.notes if isinstance(note, str)],
-    }
-    head = hashlib.sha256(encode(common)).digest()
-    count = len(explanation)
+    parts, head, count = _in_rows(explanation), common_digest(explanation), len(explanation)
     numbers = [each.reshape(count, -1) for each in parts.values() if each.dtype.kind == "f"]
-    texts = explanation.data if kinds.get("data") == "U" else None
+    has_texts = "data" in parts and parts["data"].dtype.kind == "U"
+    texts = explanation.data if has_texts else None
     noted = _noted(explanation)
     width = 8 * sum(part.shape[1] for part in numbers)
     for start in range(0, count, _ROWS_AT_ONCE):
@@ -105,6 +108,11 @@ def explanation_rows(explanation: Explanation) -> Iterator[bytes]:
             words = b"" if texts is None else encode([str(cell) for cell in texts[start + row]])
             own = noted.get(start + row, b"")
             yield head + bits[row * width : (row + 1) * width] + words + own
+
+
+def _in_rows(explanation: Explanation) -> dict[str, NDArray[Any]]:
+    arrays = explanation.arrays
+    return {name: arrays[name] for name in _IN_ROWS if name in arrays}
 
 
 def _noted(explanation: Explanation) -> dict[int, bytes]:

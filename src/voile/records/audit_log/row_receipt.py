@@ -22,12 +22,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from voile.records.audit_log.canonical import NONCE_SIZE, Malformed, decode_flat
-from voile.records.audit_log.merkle import EMPTY_ROOT, HASH_SIZE, is_included, leaf_hash, node_hash
+from voile.records.audit_log.merkle import (
+    EMPTY_ROOT,
+    HASH_SIZE,
+    Hash,
+    is_included,
+    leaf_hash,
+    node_hash,
+)
 from voile.records.audit_log.notes import hash_from_base64, to_base64
 from voile.records.audit_log.policy import Policy
 from voile.records.audit_log.receipt import LARGEST_RECEIPT, LONGEST_PATH, Receipt
@@ -58,52 +65,106 @@ def row_commitment(nonce: bytes, content: bytes) -> bytes:
     return hashlib.sha256(_TAG + nonce + content).digest()
 
 
+def levels_over(nodes: Sequence[Hash]) -> tuple[bytes, ...]:
+    """The hashes of each level joined, from these nodes up to the root.
+
+    A level's last node without a neighbour stands on the next level unchanged, which gives the tree
+    of the RFC.
+    """
+    levels = [list(nodes)]
+    while len(levels[-1]) > 1:
+        below = levels[-1]
+        pairs = zip(below[::2], below[1::2], strict=False)
+        above = [node_hash(left, right) for left, right in pairs]
+        levels.append([*above, below[-1]] if len(below) % 2 else above)
+    return tuple(b"".join(level) for level in levels)
+
+
+def path_to(levels: Sequence[bytes], place: int) -> tuple[Hash, ...]:
+    """The neighbours from a node of the lowest level up to the root's child."""
+    path = []
+    for level in levels[:-1]:
+        start = HASH_SIZE * (place ^ 1)
+        if start < len(level):
+            path.append(level[start : start + HASH_SIZE])
+        place >>= 1
+    return tuple(path)
+
+
 @dataclass(frozen=True)
 class RowTree:
-    """The tree over the commitments of all rows of a call.
+    """The tree over the commitments of all rows of a call, or of a block of them.
 
     Args:
         seed: secret; the nonces are derived from it.
-        levels: hashes of each level joined, from the leaves up. A level's last node without a
-            neighbour stands on the next level unchanged, which gives the tree of the RFC.
+        levels: hashes of each level, joined (`levels_over`).
+        first: number of its first row among those of the call.
     """
 
     seed: bytes = field(repr=False)
     levels: tuple[bytes, ...] = field(repr=False)
+    first: int = 0
 
     @classmethod
-    def from_rows(cls, rows: Iterable[bytes], seed: bytes) -> Self:
+    def from_rows(cls, rows: Iterable[bytes], seed: bytes, first: int = 0) -> Self:
         """Commit to the canonical bytes of each row."""
         leaves = [
             leaf_hash(row_commitment(row_nonce(seed, number), row))
-            for number, row in enumerate(rows)
+            for number, row in enumerate(rows, start=first)
         ]
-        levels = [leaves]
-        while len(levels[-1]) > 1:
-            below = levels[-1]
-            pairs = zip(below[::2], below[1::2], strict=False)
-            above = [node_hash(left, right) for left, right in pairs]
-            levels.append([*above, below[-1]] if len(below) % 2 else above)
-        return cls(seed, tuple(b"".join(level) for level in levels))
+        return cls(seed, levels_over(leaves), first)
 
     def __len__(self) -> int:
         return len(self.levels[0]) // HASH_SIZE
 
     @property
-    def root(self) -> bytes:
+    def root(self) -> Hash:
         return self.levels[-1] or EMPTY_ROOT
 
     def receipt(self, number: int, record: Receipt) -> RowReceipt:
         """The proof for one row, in front of the receipt of the call's record."""
         if not 0 <= number < len(self):
             raise Malformed(f"expected a row below {len(self)}, found {number}")
-        path, place = [], number
-        for level in self.levels[:-1]:
-            start = HASH_SIZE * (place ^ 1)
-            if start < len(level):
-                path.append(level[start : start + HASH_SIZE])
-            place >>= 1
-        return RowReceipt(number, len(self), row_nonce(self.seed, number), tuple(path), record)
+        path = path_to(self.levels, number)
+        return RowReceipt(number, len(self), row_nonce(self.seed, number), path, record)
+
+
+@dataclass(frozen=True)
+class BlockRoots:
+    """The tree over all rows of a call, from the roots of blocks that were made apart.
+
+    It is the same tree, to the bit: with a power of two rows in each block but the last, a block's
+    root is a node of it.
+
+    Args:
+        rows: of the call.
+        block: rows in each block but the last.
+        roots: of each block, in order.
+    """
+
+    rows: int
+    block: int
+    roots: tuple[Hash, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.block < 1 or self.block & (self.block - 1):
+            raise Malformed(f"expected a power of two rows in a block, found {self.block}")
+        if self.rows < 1 or len(self.roots) != -(-self.rows // self.block):
+            raise Malformed(f"{len(self.roots)} blocks of {self.block} rows are not {self.rows}")
+
+    @property
+    def root(self) -> Hash:
+        return levels_over(self.roots)[-1]
+
+    def receipt(self, number: int, block: RowTree, record: Receipt) -> RowReceipt:
+        """The proof for one row; `block` is the tree over the block that it stands in."""
+        place, inside = divmod(number, self.block)
+        if not 0 <= number < self.rows:
+            raise Malformed(f"expected a row below {self.rows}, found {number}")
+        if block.root != self.roots[place] or block.first != place * self.block:
+            raise Malformed(f"these are not the rows of block {place + 1}")
+        path = (*path_to(block.levels, inside), *path_to(levels_over(self.roots), place))
+        return RowReceipt(number, self.rows, row_nonce(block.seed, number), path, record)
 
 
 @dataclass(frozen=True)

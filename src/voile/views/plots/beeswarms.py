@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_MOST_OUTPUTS: Final = 6
+"""A picture of more is too tall to look at."""
+
 
 def beeswarm(
     explanation: Describable,
@@ -31,11 +34,11 @@ def beeswarm(
 
     Where attributions are uncertain, a band behind the points of a feature spans the 95 % that
     noise alone would cover: a point inside cannot be told from zero. Where the value of a row was
-    missing, its point is grey.
+    missing, its point is grey. Several outputs are drawn one below the other.
 
     Args:
         explanation: what to draw; several rows. Without data the points have one colour.
-        output: which output, needed where there are several.
+        output: which output alone; needed where there are more than six.
         most: how many features to draw; the last place adds up the others.
         schema: of the rows, for what the output is called.
 
@@ -45,23 +48,32 @@ def beeswarm(
     >>> beeswarm(why).axes[0].get_xlabel()
     'attribution to output'
     """
-    shap = optional("shap", extra="explain")
     described = explanation.describe(output=output, schema=schema)
-    title = one_output(described).title
-    core = core_explanation(explanation)
-    chosen = core if output is None else core.output(output)
-    points = chosen.to_shap()
-    points.data = _coloured_by(chosen, getattr(explanation, "categories", ()))
-    height = 1.4 + 0.4 * min(most, chosen.shape[1])
+    core, shown = core_explanation(explanation), described.outputs
+    if len(shown) > _MOST_OUTPUTS:
+        one_output(described)
+    height = (1.4 + 0.4 * min(most, core.shape[1])) * len(shown)
     with drawn_by_shap(8.0, height) as figure:
-        axes = figure.add_subplot()
-        shap.plots.beeswarm(points, max_display=most, show=False, plot_size=None, ax=axes)
+        for place, each in enumerate(shown):
+            axes = figure.add_subplot(len(shown), 1, place + 1)
+            chosen = core if core.shape[2] == 1 else core.output(each.name)
+            _draw_swarm(axes, chosen, each.title, most, getattr(explanation, "categories", ()))
+    write_promise(figure, described)
+    return figure
+
+
+def _draw_swarm(
+    axes: Axes, chosen: Explanation, title: str, most: int, categories: Collection[str]
+) -> None:
+    """One output."""
+    shap = optional("shap", extra="explain")
+    points = chosen.to_shap()
+    points.data = _coloured_by(chosen, categories)
+    shap.plots.beeswarm(points, max_display=most, show=False, plot_size=None, ax=axes)
     banded = _draw_noise(axes, chosen)
     more = "\n(band: inside, a point cannot be told from zero)" if banded else ""
     said = f"attribution to {title}{more}"
     axes.set_xlabel(said, color=INK, fontsize=10, parse_math=False)
-    write_promise(figure, described)
-    return figure
 
 
 def _coloured_by(explanation: Explanation, categories: Collection[str]) -> Any:

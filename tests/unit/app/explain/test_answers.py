@@ -48,7 +48,7 @@ from voile.app.explain.rows import (
     row_count,
     rows_digest,
 )
-from voile.app.explain.service import CARRIED, NO_PROMISE, _seed
+from voile.app.explain.service import CARRIED, NO_PROMISE, rows_seed
 from voile.attribution import ExactShapley
 from voile.core.errors import (
     BudgetExceeded,
@@ -159,7 +159,7 @@ def test_proofs_can_be_issued_later_from_record_key_and_explanation(house: House
     explained = explain(ROWS)
     record = records(house)[-1]
     assert isinstance(record, PostProcessingRecord)
-    seed = _seed(house.vault.key, record.call)
+    seed = rows_seed(house.vault.key, record.call)
     again = RowTree.from_rows(explanation_rows(explained.explanation), seed)
     assert again == explained.rows_tree
     assert again.root == record.rows_root

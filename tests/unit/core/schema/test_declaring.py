@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,24 @@ def test_what_is_wrong_beside_the_columns(stated: dict[str, Any], message: str) 
 def test_what_is_no_declaration(given: tuple[Any, ...]) -> None:
     with pytest.raises(SchemaError, match="expected a declaration by column"):
         Schema(*given)
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        ("2020-01-01", "2023-12-31"),
+        (date(2020, 1, 1), date(2023, 12, 31)),
+        (datetime(2020, 1, 1), datetime(2023, 12, 31)),
+    ],
+    ids=["texts", "dates", "times"],
+)
+def test_bounds_that_are_dates_are_not_two_categories(days: Any) -> None:
+    with pytest.raises(SchemaError, match="days since a fixed day"):
+        Schema({"admitted": days})
+    assert Schema({"quarter": ["2020-01-01", "2020-04-01"]}).feature_names == ("quarter",)
+
+
+def test_a_file_is_not_a_declaration() -> None:
+    declared: Any = Schema
+    with pytest.raises(SchemaError, match=r"Schema\.load\(path\)"):
+        declared("clinic.toml")

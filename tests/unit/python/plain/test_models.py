@@ -143,6 +143,9 @@ def test_a_torch_module() -> None:
     read = read_model(network, X)
     expected = network(torch.tensor(X.to_numpy(), dtype=torch.float32)).detach().numpy()
     assert_array_equal(read.predict(read.codec.encode(X)), expected)
+    tensor = torch.tensor(X.to_numpy(), dtype=torch.float32)
+    read = read_model(network, tensor)
+    assert_array_equal(read.predict(read.codec.encode(tensor)), expected)
     with pytest.raises(InvalidInput, match=r"call `module.eval\(\)` first"):
         read_model(network.train(), X)
 

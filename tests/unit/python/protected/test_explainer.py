@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -428,3 +430,37 @@ def test_the_price_of_rows_without_a_name_is_that_of_all_of_them(names: list[Any
     price = found.preview(asked, epsilon=0.5)
     found(asked, epsilon=0.5)
     assert budget.spent == pytest.approx(price.share, rel=1e-6)
+
+
+# --- protected rows as rows to explain, and in files ----------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, np.asarray])
+def test_a_slice_of_the_background_is_not_explained(kind: Any) -> None:
+    schema = voile.Schema({"age": (18, 100), "income": (0, 500_000)})
+    table, budget = kind(people(30)[["age", "income"]]), Budget("clinic 2026", **TERMS)
+    part, terms = table[3:4], {"schema": schema, "budget": budget, "output_range": (0, 1)}
+    terms["model"] = lambda rows: rows["age"] / 100
+    found = explainer(table, background_rows=20, **terms)
+    for ask in (found.preview, found):
+        with pytest.raises(Refused, match="these rows are the protected background"):
+            ask(part, epsilon=0.1)
+    assert budget.spent == 0
+    assert explainer(table[4:], **terms).preview(part, epsilon=0.1).cost == 0.1
+
+
+def test_an_explainer_is_copied_but_not_pickled() -> None:
+    found = explainer()
+    assert copy.copy(found) is copy.deepcopy(found) is found
+    with pytest.raises(Refused, match="holds protected rows"):
+        pickle.dumps(found)
+
+
+def test_an_explanation_is_pickled_without_its_receipt() -> None:
+    why = explainer()(NEW, epsilon=0.1)
+    again = pickle.loads(pickle.dumps(why))
+    assert again == why
+    assert again.guarantee == why.guarantee
+    assert copy.deepcopy(why).receipt.released is why.released
+    with pytest.raises(InvalidInput, match="save it there"):
+        _ = again.receipt

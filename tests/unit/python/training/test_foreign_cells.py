@@ -48,6 +48,26 @@ def test_a_cell_never_raises(cell: Any, kind: str) -> None:
     assert np.array_equal(np.delete(rows, 7, axis=0), [[50.0, 0.0]] * 39)
 
 
+class Locked(dict[str, Any]):
+    """A record that raises when somebody reads it."""
+
+    def get(self, *_name: object) -> Any:
+        raise ValueError("seen")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"age": 50.0}, {}, {"age": 50.0, "sex": "f", "zebra": 1}, "zebra", None, 3, Locked(age=1)],
+    ids=repr,
+)
+def test_a_record_of_another_form_decides_nothing(odd: Any) -> None:
+    records: list[Any] = [{"age": 50.0, "sex": "f"} for _ in range(40)]
+    records[7] = odd
+    found = fitted_columns(records, SCHEMA.feature_names)
+    assert list(found) == ["age", "sex"]
+    assert np.array_equal(np.delete(SCHEMA.rows(found), 7, axis=0), [[50.0, 0.0]] * 39)
+
+
 @pytest.mark.parametrize("cell", FOREIGN, ids=lambda cell: type(cell).__name__)
 def test_a_label_never_raises(cell: Any) -> None:
     labels: list[Any] = list(LABELS)

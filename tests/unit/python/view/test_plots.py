@@ -138,14 +138,26 @@ def test_words_are_neither_high_nor_low_in_a_beeswarm() -> None:
     assert coloured(with_words()) == {n: n not in ("sex", "ward") for n in NAMES}
 
 
+def test_a_beeswarm_of_several_classes_has_a_part_for_each() -> None:
+    figure = plain(outputs=3).plot("beeswarm")
+    parts = [axes.get_xlabel() for axes in figure.axes if "attribution" in axes.get_xlabel()]
+    assert parts == [f"attribution to class {number}" for number in range(3)]
+    assert figure.get_supxlabel().startswith("no privacy guarantee")
+
+
 @pytest.mark.parametrize(
     ("why", "kind", "said"),
     [
         (plain(), "pie", "kind must be one of bar, beeswarm, waterfall, whiskers, decision"),
         (plain(outputs=2), "violin", r"choose one output: class 0, class 1 \(why\[\.\.\., name\]"),
-        (plain(outputs=2), "beeswarm", "choose one output: class 0, class 1"),
+        (plain(outputs=7), "beeswarm", "choose one output: class 0, class 1"),
         (plain(), "force", r"shows one row, found 30; choose one: why\[0\]"),
         (plain()[0], "heatmap", "needs several rows"),
+        (plain()[0], "scatter", "needs several rows"),
+        (plain()[:, "age"], "heatmap", "needs several features"),
+        (plain()[:, "age"], "violin", "needs several features"),
+        (plain()[:, ["age"]], "decision", "needs several features"),
+        (plain()[0, "age"], "force", "needs several features"),
         (plain(data=None), "scatter", "these rows are not shown"),
     ],
 )

@@ -12,6 +12,7 @@ from tests.unit.records.audit_log.examples import SmallLog, policy
 
 from voile import Explanation
 from voile.records.audit_log import (
+    BlockRoots,
     CheckOutcome,
     PostProcessingRecord,
     RowReceipt,
@@ -124,6 +125,37 @@ def test_nonces_differ_and_hide_equal_rows() -> None:
     equal = RowTree.from_rows([b"same", b"same"], SEED)
     assert equal.levels[0][:32] != equal.levels[0][32:]
     assert RowTree.from_rows([b"same"], SEED).root != RowTree.from_rows([b"same"], HASH).root
+
+
+@given(count=st.integers(1, 70), power=st.integers(0, 6), data=st.data())
+def test_blocks_make_the_same_tree_and_the_same_proofs(
+    count: int, power: int, data: st.DataObject
+) -> None:
+    whole, block = RowTree.from_rows(rows(count), SEED), 2**power
+    parts = [
+        RowTree.from_rows(rows(count)[first : first + block], SEED, first)
+        for first in range(0, count, block)
+    ]
+    roots = BlockRoots(count, block, tuple(part.root for part in parts))
+    assert roots.root == whole.root
+    number, proof = data.draw(st.integers(0, count - 1)), receipt(whole, 0).record
+    assert roots.receipt(number, parts[number // block], proof) == whole.receipt(number, proof)
+
+
+def test_rows_of_another_block_are_refused() -> None:
+    parts = [RowTree.from_rows(rows(4)[first : first + 2], SEED, first) for first in (0, 2)]
+    roots = BlockRoots(4, 2, tuple(part.root for part in parts))
+    proof = receipt(RowTree.from_rows(rows(4), SEED), 0).record
+    with pytest.raises(Malformed, match="not the rows of block 1"):
+        roots.receipt(1, parts[1], proof)
+    with pytest.raises(Malformed, match="below 4"):
+        roots.receipt(4, parts[1], proof)
+
+
+@pytest.mark.parametrize(("count", "block", "parts"), [(4, 3, 2), (4, 2, 1), (0, 2, 0), (4, 0, 1)])
+def test_blocks_that_make_no_tree_are_refused(count: int, block: int, parts: int) -> None:
+    with pytest.raises(Malformed):
+        BlockRoots(count, block, (HASH,) * parts)
 
 
 # --- canonical bytes of a row --------------------------------------------------------------------
