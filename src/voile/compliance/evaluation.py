@@ -294,9 +294,9 @@ def _used(turn: _Turn, rule: Rule, use: Use, caller: str) -> None:
             return  # what nearly every charge meets
     else:
         subject = (use.account, caller)
-        state = turn.state(rule, subject)
-        value = state.total + (use.after - use.before)
-        state = state._replace(total=value)
+        stage, since, window, counted, value = turn.state(rule, subject)
+        value += use.after - use.before
+        state = State(stage, since, window, counted, value)
     if state.stage == Stage.ACTING and rule.action is Action.LIMIT:
         state = _in_window(state, turn.time, rule.limit[1])
         state = state._replace(counted=state.counted + 1)
@@ -310,7 +310,7 @@ def _lost(turn: _Turn, rule: Rule, subject: Subject, epsilon: float, *, charged:
     state = _new_window(turn, rule, subject, rule.window_seconds or 3600)
     before = state.total if rule.window_seconds else 0.0
     if charged and rule.window_seconds:
-        state = state._replace(total=before + epsilon)
+        state = State(*state[:4], before + epsilon)
     _cross(turn, rule, subject, state, (before + epsilon) / rule.allowance)
 
 
@@ -319,7 +319,7 @@ def _counted(rules: RuleSet, turn: _Turn, caller: str, *, refused: bool) -> None
     subject = ("", caller)
     for rule in rules.of_metric(Metric.REQUESTS):
         state = _new_window(turn, rule, subject, rule.window_seconds)
-        state = state._replace(counted=state.counted + 1)
+        state = State(*state[:3], state.counted + 1, state.total)
         _cross(turn, rule, subject, state, state.counted)
     for rule in rules.of_metric(Metric.REFUSALS):
         state = turn.state(rule, subject)
@@ -469,9 +469,9 @@ def forbidden(rules: RuleSet, standings: Standings, asked: Asked) -> Forbidden |
             found = _forbidden(rule, standings, account, asked)
             if found is not None:
                 return found
-    for rule in rules.of_metric(Metric.QUALITY):
+    for rule in () if asked.coarser else rules.of_metric(Metric.QUALITY):
         subject = (asked.subject, "")
-        if not asked.coarser and _acting(rule, standings, subject, asked.time) is not None:
+        if _acting(rule, standings, subject, asked.time) is not None:
             return Forbidden(rule, subject, asked.epsilon)
     return None
 
@@ -508,9 +508,10 @@ def _beyond_allowance(
 
 def _acting(rule: Rule, standings: Standings, subject: Subject, time: int) -> State | None:
     """The state of a measure that is in force."""
-    state = standings.read(subject).get(rule.name, QUIET)
-    in_force = state.stage == Stage.ACTING and not is_over(rule, state, time)
-    return state if in_force else None
+    state = standings.read(subject).get(rule.name)
+    if state is None or state.stage != Stage.ACTING or is_over(rule, state, time):
+        return None
+    return state
 
 
 def acting(

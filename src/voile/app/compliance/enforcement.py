@@ -35,7 +35,7 @@ from voile.compliance import (
     forbidden,
     outcomes,
 )
-from voile.compliance.evaluation import QUIET, OutcomeKind, States, Subject
+from voile.compliance.evaluation import OutcomeKind, States, Subject
 from voile.core.errors import InvalidInput, Refused
 from voile.privacy.accounting.measures import consumed
 from voile.records.audit_log import AuditLog, ObservationRecord, RuleRecord
@@ -155,15 +155,17 @@ def _kept(row: StandingRow) -> _Kept:
 def _written(kept: _Kept) -> str:
     """As JSON; what is quiet need not be kept."""
     states = [
-        (subject, rule, *state)
+        f"{_named(subject, rule)}{stage:d},{since},{window},{counted},{total!r}]"
         for subject, states in kept.items()
-        for rule, state in states.items()
-        if state != QUIET
+        for rule, (stage, since, window, counted, total) in states.items()
+        if stage or since or window or counted or total
     ]
-    return _ENCODE(states)
+    return f"[{','.join(states)}]"
 
 
-_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
+@lru_cache(maxsize=4096)
+def _named(subject: str, rule: str) -> str:
+    return json.dumps([subject, rule])[:-1] + ","
 
 
 def name_in_log(vault: Vault, caller: str) -> str:
@@ -209,7 +211,13 @@ def check_rules(vault: Vault, t: Reader, question: Question) -> Refused | None:
         return None
     asked = Asked(
         int(vault.ledger.now()),
-        tuple(node.account.name for node in _watched(vault.ledger, t, question.account)),
+        tuple(
+            [
+                node.account.name
+                for node in _watched(vault.ledger, t, question.account)
+                if rules.of_account(node.account.name)
+            ]
+        ),
         name_in_log(vault, question.caller),
         question.charges,
         question.epsilon,
