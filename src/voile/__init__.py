@@ -96,15 +96,23 @@ _FORMER = {
 
 
 for _kind, _view in {
+    "asset of the dashboard": "voile.views.assets:asset_bytes",
     "budget page": "voile.views.pages:budget_html",
     "budget": "voile.views.pages:budget_status_html",
+    "cited records": "voile.views.evidence:records_html",
+    "decision page": "voile.views.evidence:decision_html",
+    "evidence": "voile.views.evidence:evidence_html",
+    "evidence document": "voile.views.evidence:document_html",
+    "dashboard page": "voile.views.dashboard:page_html",
     "exact trust": "voile.views.reports:trust_html",
     "explanation": "voile.views.pages:explanation_html",
     "explanation in Python": "voile.views.pages:view_html",
+    "model card": "voile.views.evidence:model_card",
     "model report": "voile.views.reports:model_report_html",
     "person page": "voile.views.pages:person_html",
     "picture of released explanation": "voile.views.pages:explained_picture",
     "picture of trained model": "voile.views.pages:model_picture",
+    "promise in words": "voile.views.text:in_words",
     "recommendation page": "voile.views.pages:recommendation_html",
     "released explanation": "voile.views.pages:released_html",
     "report": "voile.views.reports:report_html",

@@ -47,6 +47,7 @@ from voile.app.commands.budget import (
     ShowBudgets,
     VerifyBudgets,
 )
+from voile.app.commands.evidence import CollectEvidence
 from voile.app.commands.explain import Explain
 from voile.app.commands.fields import Command, field_extra, option_of
 from voile.app.commands.recommend import ExplainRecommendation, Recommend, TrainRecommender
@@ -76,6 +77,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "Serve": "tests/unit/server/test_running.py",
     "AddKey": "tests/unit/app/test_keys.py",
     "ListKeys": "tests/unit/app/test_keys.py",
+    "ExportDashboard": "tests/unit/app/dashboard/test_export.py",
     "RevokeKey": "tests/unit/app/test_keys.py",
     **dict.fromkeys(
         ("CheckRules", "ShowRules", "PutRules", "LiftMeasure", "SendAlerts"),
@@ -359,6 +361,10 @@ CASES: Final[Mapping[str, Case]] = {
         stated(Assess, subject="voile.toml", minutes=0.01), "assess", "workspace", code=6
     ),
     "assess nothing": Case(stated(Assess, subject="nowhere"), "assess", refused="InvalidInput"),
+    "evidence": Case(stated(CollectEvidence, folder="proof", answers=["."]), "evidence", "people"),
+    "evidence over another": Case(
+        stated(CollectEvidence, folder="made"), "evidence", "people", refused="InvalidInput"
+    ),
     "demo": Case(stated(RunDemo, folder="shown", rows=60), "demo"),
 }
 OLD_FEDERATION: Final = """\

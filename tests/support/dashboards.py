@@ -8,17 +8,23 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
 
-from tests.unit.server.examples import BUDGET, PEOPLES_BUDGET, ROWS, home
+from tests.unit.server.examples import BUDGET, OTHER_ROWS, PEOPLES_BUDGET, ROWS, home
 from voile.app.budget import open_budget
 from voile.app.keys import issue
-from voile.app.serving import AskedExplanation, Caller, CallerRequest, ServedWorkspace, open_served
-from voile.core.errors import VoileError
+from voile.app.serving import (
+    AskedExplanation,
+    Caller,
+    CallerRequest,
+    ServedRelease,
+    ServedWorkspace,
+    open_served,
+)
 from voile.core.guarantee import Protected, ProtectedUnit, Relation
 from voile.records.access import Duty, Grants
 from voile.records.audit_log import FederationRoundRecord, ParticipationRecord
@@ -66,12 +72,8 @@ def lived_in(workspace: ServedWorkspace) -> None:
     charged = workspace.releases["approval"]
     for number in range(40):
         asked = AskedExplanation(ROWS, BUDGET, redraw=True, repeat=f"r{number}")
-        try:
-            (found,) = workspace.answer(charged, [CallerRequest(asked, caller)])
-        except VoileError:
-            break
-        if isinstance(found, Exception):
-            break
+        workspace.answer(charged, [CallerRequest(asked, caller)])
+    _refuse(workspace, charged, caller)
     people = workspace.releases["people"]
     for who in ("ada", "bob"):
         rows = {"id": [who], **ROWS}
@@ -81,6 +83,17 @@ def lived_in(workspace: ServedWorkspace) -> None:
     workspace.answer(free, [CallerRequest(AskedExplanation(ROWS), caller)])
     _federate(workspace)
     workspace.vault.keep()
+
+
+def _refuse(workspace: ServedWorkspace, charged: ServedRelease, caller: Caller) -> None:
+    """One question that the account with the odd name cannot pay."""
+    asked = AskedExplanation(OTHER_ROWS, HTML_NAME, redraw=True, repeat="too much")
+    for number in range(9):
+        again = replace(asked, repeat=f"too much {number}")
+        (found,) = workspace.answer(charged, [CallerRequest(again, caller)])
+        if isinstance(found, Exception):
+            return
+    raise AssertionError("nothing was refused")
 
 
 def _open(workspace: ServedWorkspace, name: str, parent: str | None = None) -> None:
@@ -127,7 +140,7 @@ def running(folder: Path, *, more: str | None = None) -> Iterator[DashboardHouse
     place = home(folder) if more is None else home(folder, more)
     with open_served(place) as workspace, _listening() as listening:
         lived_in(workspace)
-        config = uvicorn.Config(create_app(workspace), log_level="warning", lifespan="on")
+        config = uvicorn.Config(create_app(workspace), log_config=None, ws="none", lifespan="on")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
@@ -160,3 +173,15 @@ def sign_in(page: Any, house: DashboardHouse, key: str) -> None:
     page.fill("#key", key)
     page.click("main button")
     page.wait_for_url(lambda url: "/signin" not in url, timeout=PATIENCE)
+
+
+def until(page: Any, condition: str, argument: Any = None) -> None:
+    """Wait until something holds on a page. Playwright's way needs eval, which pages refuse.
+
+    Args:
+        condition: a function in JavaScript.
+    """
+    ends = time.monotonic() + PATIENCE / 1000
+    while not page.evaluate(condition, argument):
+        assert time.monotonic() < ends, f"this never came: {condition}"
+        page.wait_for_timeout(30)

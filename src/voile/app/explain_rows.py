@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from voile.core.choices import chosen
 from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
-from voile.core.transparency import Level
+from voile.core.transparency import Level, Method
 from voile.datasets.parquet_files import ParquetFiles
 from voile.engines import ENGINES
 from voile.federation.history import event_as_text
@@ -61,6 +61,11 @@ from voile.records.vault import WORKSPACE, Place, Vault, check_named, usual_plac
 from voile.release import Preview, Release
 
 _log = logging.getLogger(__name__)
+_NOISED_PERSON: Final = (RowPart.BACKGROUND, RowPart.EXPLAINED)
+NOISE_WITHOUT_NEED: Final = (
+    "voile: warning: this answer holds noise, although the release {release!r} explains the same "
+    "model exactly and at no cost: use that one for people who ask about their own case"
+)
 
 
 @dataclass(frozen=True)
@@ -199,6 +204,25 @@ class ExplanationJob:
     def modules(self) -> Path | None:
         """Where modules with a model are looked for first."""
         return None if self.workspace is None else self.workspace.folder
+
+    @property
+    def free_instead(self) -> str | None:
+        """A release of the workspace that explains the same model exactly and at no cost, where
+        this one adds noise to what is said about a single person; None if there is none."""
+        if self.workspace is None or self.spec.protect not in _NOISED_PERSON:
+            return None
+        specs = {name: self.workspace.spec(name) for name in self.workspace.releases}
+        return next(
+            (
+                name
+                for name, spec in specs.items()
+                if spec.protect is RowPart.TRAINING
+                and (spec.model, spec.output_name) == (self.spec.model, self.spec.output_name)
+                and spec.method in (None, Method.EXACT, Method.TREES)
+                and spec.explainer is None
+            ),
+            None,
+        )
 
     def files(self, data: Any) -> list[Path]:
         """What it reads and keeps, which no output may overwrite."""
@@ -440,6 +464,8 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
             apply_rules(job.workspace, vault)
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
+        if job.free_instead is not None:
+            context.say(NOISE_WITHOUT_NEED.format(release=job.free_instead))
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
             use = None if payer is None else _use(vault, payer, found, rows, job.spec.protect)

@@ -105,14 +105,18 @@ def _as_trained(trained: Arrays, calibration: Calibration) -> Label:
 
 def wrapped_network(network: NetworkModel) -> WrappedModel:
     """What a network says, as every part of voile takes a model."""
+    return _wrapped(network, NetworkModelForward(network))
+
+
+def _wrapped(model: NetworkModel | AdditiveModel, forward: Forward) -> WrappedModel:
     return WrappedModel(
-        forward=NetworkModelForward(network),
-        identity=lambda: network.digest,
-        width=len(network.feature_names),
-        feature_names=network.feature_names,
-        output_names=network.output_names,
-        outputs=network.outputs,
-        source=network,
+        forward=forward,
+        identity=lambda: model.digest,
+        width=len(model.feature_names),
+        feature_names=model.feature_names,
+        output_names=model.output_names,
+        outputs=model.outputs,
+        source=model,
     )
 
 
@@ -134,12 +138,4 @@ class AdditiveForward(InspectedForward):
 
 def wrapped_additive(additive: AdditiveModel) -> WrappedModel:
     """The probabilities of an additive model, as every part of voile takes a model."""
-    return WrappedModel(
-        forward=AdditiveForward(additive),
-        identity=lambda: additive.digest,
-        width=len(additive.feature_names),
-        feature_names=additive.feature_names,
-        output_names=additive.output_names,
-        outputs=additive.outputs,
-        source=additive,
-    )
+    return _wrapped(additive, AdditiveForward(additive))

@@ -90,6 +90,15 @@ def _joined(group: Sequence[Leaves]) -> Leaves:
     return Leaves(*(np.concatenate(each) for each in arrays))
 
 
+def leaf_values(ensemble: Any) -> Iterator[NDArray[np.float64]]:
+    """For each tree what its leaves add to each output, shape (leaves, outputs).
+
+    Those that can be reached: an ensemble fills its arrays up with nodes that nobody asks.
+    """
+    for tree in range(len(ensemble.features)):
+        yield ensemble.values[tree][_nodes(ensemble, tree).ends].astype(np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class _Nodes:
     """What the way to each node of a tree asks, by feature that the tree uses.

@@ -18,7 +18,7 @@ are counted by set, once, and the cost of an explained row does not grow with th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import factorial
@@ -190,6 +190,43 @@ def _batches(rows: int, leaves: int) -> Iterator[slice]:
 
 
 @dataclass(frozen=True, eq=False)
+class LeafSums:
+    """An ensemble as the function that it is: the sum of the leaves that a row reaches.
+
+    Args:
+        groups: its leaves, but for trees that are a leaf alone.
+        constant: what those and the offset add, shape (outputs,).
+        dtype: of the values that trees compare.
+    """
+
+    groups: tuple[Leaves, ...]
+    constant: NDArray[np.float64]
+    dtype: Any
+
+    @classmethod
+    def from_groups(cls, ensemble: Any, groups: Sequence[Leaves]) -> LeafSums:
+        alone = ensemble.children_left[:, 0] < 0
+        constant = np.atleast_1d(ensemble.values[alone, 0].sum(axis=0) + ensemble.base_offset)
+        return cls(tuple(groups), constant.astype(np.float64), ensemble.input_dtype)
+
+    def only(self, places: Sequence[int]) -> LeafSums:
+        """The same with some of the outputs."""
+        chosen = list(places)
+        groups = (replace(each, weights=each.weights[:, chosen]) for each in self.groups)
+        return replace(self, groups=tuple(groups), constant=self.constant[chosen])
+
+    def outputs(self, rows: Rows) -> NDArray[np.float64]:
+        """What rows reach, shape (rows, outputs)."""
+        columns = as_columns(rows, self.dtype)
+        total = np.tile(self.constant, (len(rows), 1))
+        for leaves in self.groups:
+            for part in _batches(len(rows), len(leaves)):
+                reached = leaves.lacking(columns[:, part]) == 0
+                total[part] += reached.T.astype(np.float64) @ leaves.weights
+        return total
+
+
+@dataclass(frozen=True, eq=False)
 class TreePatterns:
     """An ensemble of trees over a background.
 
@@ -226,7 +263,15 @@ class TreePatterns:
         groups = grouped_leaves(ensemble, owners)
         if groups is None:
             return None
-        columns = as_columns(background, ensemble.input_dtype)
+        return cls.from_leaves(LeafSums.from_groups(ensemble, groups), background, count, progress)
+
+    @classmethod
+    def from_leaves(
+        cls, sums: LeafSums, background: Rows, players: int, progress: Progress | None = None
+    ) -> TreePatterns:
+        """From leaves that were grouped before; every background row is counted."""
+        groups = sums.groups
+        columns = as_columns(background, sums.dtype)
         keep = sum(len(group) << group.width for group in groups) <= _KEPT
         parts, every = [], [each for group in groups for each in _in_parts(group)]
         tell = _unheard if progress is None else progress
@@ -234,10 +279,8 @@ class TreePatterns:
         for done, leaves in enumerate(every, start=1):
             parts.append(CountedLeaves.over(leaves, columns, keep=keep))
             tell(done, len(every))
-        alone = ensemble.children_left[:, 0] < 0
-        base = ensemble.values[alone, 0].sum(axis=0) + ensemble.base_offset
-        base = np.atleast_1d(base + sum(part.mean for part in parts)).astype(np.float64)
-        return cls(tuple(parts), ensemble.input_dtype, count, base)
+        base = sums.constant + sum(part.mean for part in parts)
+        return cls(tuple(parts), sums.dtype, players, np.atleast_1d(base).astype(np.float64))
 
     @property
     def is_large(self) -> bool:

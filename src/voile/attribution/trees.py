@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,39 @@ from voile.attribution.game import ExplainerSettings
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
 from voile.attribution.settings import Progress
-from voile.attribution.tree_patterns import TreePatterns
+from voile.attribution.tree_leaves import grouped_leaves
+from voile.attribution.tree_patterns import LeafSums, TreePatterns
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
 from voile.core.explanation_checks import or_numbered
 from voile.core.optional import optional
 from voile.models import Model, Rows, wrap
 
+_TREES: Final[Mapping[str, tuple[str, ...]]] = {
+    "sklearn": (
+        *("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier"),
+        *("ExtraTreeRegressor", "RandomForestClassifier", "RandomForestRegressor"),
+        *("ExtraTreesClassifier", "ExtraTreesRegressor", "GradientBoostingClassifier"),
+        *("GradientBoostingRegressor", "HistGradientBoostingClassifier"),
+        "HistGradientBoostingRegressor",
+    ),
+    "lightgbm": ("LGBMClassifier", "LGBMRegressor", "LGBMRanker", "Booster"),
+    "xgboost": (
+        *("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker"),
+        "Booster",
+    ),
+    "catboost": ("CatBoostClassifier", "CatBoostRegressor", "CatBoost"),
+}
+
+
+def is_tree(model: Any) -> bool:
+    """Whether it is made of trees, by its name."""
+    home = type(model).__module__.partition(".")[0]
+    return type(model).__name__ in _TREES.get(home, ())
+
+
+_SINGLE: Final = ("xgboost", "catboost")
+"""They compare in single precision; shap's reading does not say so."""
 PATH_DEPENDENT = "absent features follow the paths of the training rows (tree-path-dependent)"
 
 
@@ -132,23 +159,45 @@ def read_trees(
     Raises:
         InvalidInput: shap cannot read it.
     """
-    shap = optional("shap", extra="explain")
-    way, rows = "tree_path_dependent", background
-    if background is not None:  # of a bare array of more than 100 rows, shap draws 100
-        way, rows = "interventional", shap.maskers.Independent(background, len(background))
-    try:
-        explainer = shap.TreeExplainer(source, data=rows, feature_perturbation=way)
-    except Exception as error:  # shap raises its own InvalidModelError, and others
-        raise InvalidInput(
-            f"shap cannot explain a {type(source).__name__} as trees: {error}; use ExactShapley, "
-            "KernelShapley or PermutationShapley"
-        ) from error
+    explainer = _shap_trees(source, background)
     if background is None:
         return ShapTrees(explainer)
     found = TreePatterns.from_ensemble(explainer.model, background, players, progress)
     if found is None and players is not None:
         raise InvalidInput("the trees are too large for columns that play together")
     return found or ShapTrees(explainer)
+
+
+def read_leaf_sums(source: Any, row: Rows) -> tuple[Any, LeafSums]:
+    """An ensemble as shap reads it, and as the function that it is; each feature plays by itself.
+
+    Args:
+        row: any that the model takes; shap asks the model about it, so it must be public.
+
+    Raises:
+        InvalidInput: shap cannot read it, or its trees are too large.
+    """
+    ensemble = _shap_trees(source, row[np.newaxis]).model
+    groups = grouped_leaves(ensemble, np.arange(len(row)))
+    if groups is None:
+        raise InvalidInput("the trees are too large")
+    sums = LeafSums.from_groups(ensemble, groups)
+    home = type(source).__module__.partition(".")[0]
+    return ensemble, replace(sums, dtype=np.float32) if home in _SINGLE else sums
+
+
+def _shap_trees(source: Any, background: Rows | None) -> Any:
+    shap = optional("shap", extra="explain")
+    way, rows = "tree_path_dependent", background
+    if background is not None:  # of a bare array of more than 100 rows, shap draws 100
+        way, rows = "interventional", shap.maskers.Independent(background, len(background))
+    try:
+        return shap.TreeExplainer(source, data=rows, feature_perturbation=way)
+    except Exception as error:  # shap raises its own InvalidModelError, and others
+        raise InvalidInput(
+            f"shap cannot explain a {type(source).__name__} as trees: {error}; use ExactShapley, "
+            "KernelShapley or PermutationShapley"
+        ) from error
 
 
 def _three_axes(values: Any, features: int) -> NDArray[np.float64]:

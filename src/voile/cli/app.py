@@ -79,6 +79,7 @@ _COMMANDS: Final = {
     "node": "Take part in a federation whose server runs on another machine.",
     "assess": "Attack every charged release on invented records, and try to refute its claim.",
     "report": "Write one HTML page with the guarantee, the quality, and how to verify both.",
+    "evidence": "Collect what a data-protection or model-risk officer asks for, as pages and JSON.",
     "schema": "Show a schema, check data against it, or propose one from public rows.",
     "audit": "Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
     "budget": "Open, show and renew privacy budgets, and verify them against the audit log.",
@@ -88,6 +89,7 @@ _COMMANDS: Final = {
         "Copy ledger, log and keys of a workspace into a new folder, while others go on using them."
     ),
     "restore": "Bring a backup back into a folder; compared with the newest known checkpoint.",
+    "dashboard": "Write the pages of the dashboard as files. `voile serve` shows them live.",
     "vault": "Erase stored answers that were kept long enough.",
     "keys": "Issue, list and revoke keys of the HTTP service.",
     "recommend": "Train a recommender once; what users see about themselves is then free.",

@@ -6,6 +6,8 @@ Wrap what you have:
     the outputs. `compare_predictions` gives its owner a `PredictionComparison` of a wrapped
     pipeline with the pipeline itself.
 
+    `raw_scores` makes a model of a classifier's scores, before they become probabilities.
+
 Say where outputs lie (a guarantee needs it):
     `Simplex` (derived for classifiers), `Box`, `Unbounded`; all are `DeclaredOutputs`. Outputs
     outside are clamped and counted in `WrappedModel.diagnostics`, which never leaves its owner.
@@ -38,7 +40,7 @@ from voile.models.wrapped import (
     known_model,
     row_wise,
 )
-from voile.models.wrapping import compare_predictions, wrap
+from voile.models.wrapping import compare_predictions, raw_scores, wrap
 
 __all__ = [
     "Box",
@@ -61,6 +63,7 @@ __all__ = [
     "load_model",
     "names_model",
     "names_object",
+    "raw_scores",
     "row_wise",
     "wrap",
 ]

@@ -176,6 +176,55 @@ def wrap_estimator(source: Any) -> WrappedModel:
     )
 
 
+RAW_ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "lightgbm": {"raw_score": True},
+    "xgboost": {"output_margin": True},
+    "catboost": {"prediction_type": "RawFormulaVal"},
+}
+"""How boosting is asked for its scores, before they become probabilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawScoreForward(InspectedForward):
+    """The scores of a classifier: log-odds of boosting and of linear models."""
+
+    source: Any
+
+    def __call__(self, rows: Rows) -> Any:
+        more = RAW_ARGUMENTS.get(type(self.source).__module__.partition(".")[0])
+        if more is None:
+            return self.source.decision_function(rows)
+        return self.source.predict(rows, **more)
+
+    def steady(self) -> Forward | None:
+        known = hasattr(self.source, "decision_function")
+        return self if known and estimators.is_row_wise(self.source, "decision_function") else None
+
+
+def raw_scores(classifier: Any, outputs: DeclaredOutputs | None = None) -> WrappedModel:
+    """A classifier's scores before they become probabilities, as a model of their own.
+
+    Exact values of boosted trees follow from the trees on this scale only.
+
+    Args:
+        classifier: of scikit-learn, LightGBM, XGBoost or CatBoost, fitted on numbers.
+        outputs: where scores lie; needed to release explanations of them.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> model = raw_scores(LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"]))
+    >>> model.output_names, model.predict(np.array([[0.5]])).round(3).tolist()
+    (('yes',), [[0.0]])
+    """
+    whole, labels = wrap(classifier), [str(label) for label in classifier.classes_]
+    return replace(
+        whole,
+        forward=RawScoreForward(classifier),
+        identity=lambda: digest_of([whole.digest, "raw scores"]),
+        output_names=tuple(labels[1:] if len(labels) == 2 else labels),
+        outputs=Unbounded() if outputs is None else outputs,
+    )
+
+
 def wrap_booster(source: Any) -> WrappedModel:
     if type(source).__module__.startswith("xgboost"):
         matrix = optional("xgboost", extra="explain").DMatrix

@@ -113,7 +113,8 @@ class PrivateBackgroundShapley(ModelRelease):
         3. No background row makes `draw` raise or warn. Rows are clamped to the schema; where the
            model fails or gives no number, the centre of its output set stands.
 
-    Exact up to 16 players; above that from drawn coalitions, unbiased.
+    Exact up to 16 players; above that from drawn coalitions, unbiased. Exact values of trees are
+    read off their leaves where these stay inside the declared set (`bounded_trees`).
 
     Args (in addition to those of `ModelRelease`):
         model: with a declared output set; rows are handed to it as the schema gives them. Of a
@@ -159,6 +160,8 @@ class PrivateBackgroundShapley(ModelRelease):
     explains: ClassVar = "Shapley values"
     columns: ClassVar = "values and base value"
     """What the noise is on."""
+    offers_leaves: ClassVar = True
+    """Whether values may be read off the leaves of trees."""
 
     def prepare(self) -> None:
         bounded = BoundedModel.from_model(self.model, self.schema)
@@ -171,6 +174,7 @@ class PrivateBackgroundShapley(ModelRelease):
             players=players,
             speed=self.speed,
             designs=self._designs(players.count, len(records)),
+            from_leaves=self.offers_leaves,
         )
         object.__setattr__(self, "games", games)
         check_bounds(self.sensitivity, self.protected)
@@ -356,7 +360,7 @@ class PrivateBackgroundShapley(ModelRelease):
             outputs=self.outputs,
             players=self.players,
         )
-        return Accuracy(words, *self._errors, (once, *self.games.bounded.remarks))
+        return Accuracy(words, *self._errors, (once, *self.games.remarks))
 
     @cached_property
     def _errors(self) -> tuple[float, float]:

@@ -21,14 +21,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution import Speed
+from voile.attribution import ShortCuts, Speed
 from voile.attribution.coalitions import Block, blocks, shapley_share
 from voile.attribution.game import Game
 from voile.attribution.inputs import Columns
 from voile.attribution.players import Players
 from voile.attribution.sampling import Values, paired_responses
+from voile.attribution.tree_patterns import LeafSums, TreePatterns
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
+from voile.release.bounded_trees import BoundedTrees
 from voile.release.coalition_designs import BackgroundRowDesigns
 from voile.release.output_sets import BoundedModel
 from voile.release.records import Records
@@ -118,12 +120,14 @@ class BackgroundGames:
         records: the background.
         bounded: the same model, and where its outputs lie.
         designs: which coalitions are looked at; None: all of them.
+        from_leaves: values may be read off the leaves of trees.
     """
 
     game: Game
     records: Records
     bounded: BoundedModel
     designs: BackgroundRowDesigns | None
+    from_leaves: bool = False
 
     @classmethod
     def from_model(
@@ -135,10 +139,11 @@ class BackgroundGames:
         players: Players,
         speed: Speed,
         designs: BackgroundRowDesigns | None,
+        from_leaves: bool = False,
     ) -> BackgroundGames:
         columns = Columns(schema.feature_names, len(schema.features), schema)
         game = Game(bounded.model, columns, records.rows, players, speed)
-        return cls(game, records, bounded, designs)
+        return cls(game, records, bounded, designs, from_leaves)
 
     def read(self, given: Any) -> Rows:
         """Rows to explain; they are public, so whatever is wrong with them is said."""
@@ -150,6 +155,33 @@ class BackgroundGames:
         return self.bounded.row_wise is not None
 
     @cached_property
+    def trees(self) -> BoundedTrees | None:
+        """Trees, where coalitions of single features are all looked at and work need not be
+        constant: how many nodes of a tree are reached follows from what a row holds."""
+        is_offered = self.from_leaves and self.designs is None and self.game.players.single
+        if not is_offered or self.game.speed.short_cuts != ShortCuts():
+            return None
+        return self.bounded.trees
+
+    @property
+    def leaf_sums(self) -> LeafSums | None:
+        """The leaves that values are read off; None: coalitions are enumerated."""
+        return self.trees.sums if self.trees is not None and self.trees.fits else None
+
+    @cached_property
+    def patterns(self) -> TreePatterns:
+        """All records but null records, counted by the leaves that they reach."""
+        assert self.leaf_sums is not None
+        rows = self.records.rows[~self.records.blank]
+        return TreePatterns.from_leaves(self.leaf_sums, rows, self.game.players.count)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a preview says about how values come about."""
+        said = () if self.trees is None else self.trees.remarks(self.bounded.model)
+        return said if self.leaf_sums is not None else (*self.bounded.remarks, *said)
+
+    @cached_property
     def looked_at(self) -> tuple[Records, NDArray[np.float64]]:
         """The records whose games are played, and how often each counts."""
         if self.game.speed.short_cuts.duplicate_rows:
@@ -159,8 +191,12 @@ class BackgroundGames:
 
 def background_outputs(games: BackgroundGames) -> Outputs:
     """f of the background records, each."""
+    sums, rows = games.leaf_sums, games.records.rows
     with silenced():
-        found = answers(games.game, games.records.rows, together=games.together)
+        if sums is None:
+            found = answers(games.game, rows, together=games.together)
+        else:
+            found = sums.outputs(rows)
     # A null record counts as the centre, not as the model's answer for the null row: every output
     # lies within the radius of the centre, and the bound for "zero out" rests on that.
     return np.where(games.records.blank[:, np.newaxis], games.bounded.centre, found)
@@ -174,10 +210,30 @@ def joint(games: BackgroundGames, rows: Rows, background: Outputs) -> Joint:
             # Equal rows are explained once. Where they are protected (a population over itself),
             # the guarantee assumes that running time is not observed.
             few, place = np.unique(rows, axis=0, return_inverse=True)
-        values = _sampled(games, few, background) if games.designs else _exact(games, few)
+        values = _values(games, few, background)
         mean = _mean(background.T, np.ones(len(background)))
         base = np.broadcast_to(mean, (len(few), 1, games.bounded.outputs))
         return np.concatenate([values, base], axis=1)[place.reshape(-1)]
+
+
+def _values(games: BackgroundGames, rows: Rows, background: Outputs) -> NDArray[np.float64]:
+    if games.designs:
+        return _sampled(games, rows, background)
+    return _exact(games, rows) if games.leaf_sums is None else _of_leaves(games, rows)
+
+
+# --- leaves of trees ------------------------------------------------------------------------------
+
+
+def _of_leaves(games: BackgroundGames, rows: Rows) -> NDArray[np.float64]:
+    """The mean over all records; of null records by formula, they reach no leaf."""
+    sums, blank = games.leaf_sums, games.records.blank
+    assert sums is not None
+    found = _of_null_record(games, sums.outputs(rows)) * blank.sum()
+    if not blank.all():
+        found += games.patterns.values(rows) * (~blank).sum()
+    mean: NDArray[np.float64] = found / len(blank)
+    return mean
 
 
 # --- all coalitions -------------------------------------------------------------------------------

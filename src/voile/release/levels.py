@@ -93,6 +93,7 @@ class PrivateInteractions(PrivateBackgroundShapley):
     tag: ClassVar = "background-interactions"
     explains: ClassVar = "Shapley values and interactions"
     columns: ClassVar = "values, base value and interactions"
+    offers_leaves: ClassVar = False
 
     @property
     def released(self) -> int:

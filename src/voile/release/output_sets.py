@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -31,8 +31,9 @@ from voile.models import (
     wrap,
 )
 from voile.models.outputs import ROUNDING
-from voile.models.wrapped import Forward
+from voile.models.wrapped import Forward, chosen_places
 from voile.privacy.sensitivity import OutputSet
+from voile.release.bounded_trees import BoundedTrees
 from voile.release.silence import call_suppressed, silenced
 
 SAME_ANSWER: Final = 2.0**-20
@@ -88,12 +89,16 @@ class BoundedModel:
         outputs: how many outputs it has.
         declared: what a sensitivity needs to know.
         row_wise: why protected rows may be handed to it together; None: they may not.
+        schema: of the rows.
+        places: which outputs of the whole model these are; None: all of them.
     """
 
     model: WrappedModel
     outputs: int
     declared: OutputSet
     row_wise: RowWise | None
+    schema: Schema
+    places: tuple[int, ...] | None = None
 
     @classmethod
     def from_model(cls, model: Any, schema: Schema) -> BoundedModel:
@@ -111,7 +116,9 @@ class BoundedModel:
         asked, reason = (wrapped, row_wise(wrapped)) if known is None else (known, RowWise.KNOWN)
         forward = partial(predicted_or_nan, asked.forward, count)
         guarded = replace(asked, forward=forward, backward=None, total=True)
-        bounded = cls(guarded, count, declared_set(wrapped.outputs, count), reason)
+        declared = declared_set(wrapped.outputs, count)
+        places = chosen_places(wrapped.forward)
+        bounded = cls(guarded, count, declared, reason, schema, places)
         if bounded.row_wise is RowWise.DECLARED:
             bounded._refuse_contradiction(schema)
         if bounded.row_wise is RowWise.KNOWN and bounded._apart(schema, FEW_PROBES) > STEEP:
@@ -144,6 +151,12 @@ class BoundedModel:
                 for batch, expected in batches
             ]
         return float(max(apart) / self.declared.diameter)
+
+    @cached_property
+    def trees(self) -> BoundedTrees | None:
+        """What it is made of, if that is trees whose leaves add up to what it answers."""
+        model = replace(self.model, diagnostics=Diagnostics())
+        return BoundedTrees.from_model(model, self.places, self.schema, self.declared.diameter)
 
     @property
     def conditions(self) -> tuple[str, ...]:

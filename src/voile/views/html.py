@@ -7,6 +7,7 @@ that. Whatever a template is given is escaped.
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from functools import cache
 from importlib.resources import files
@@ -61,6 +62,7 @@ def environment() -> Environment:
         "percent": "{:.1%}".format,
         "rounded_up": text.rounded_up,
         "several_records": _several_records,
+        "steps": place_steps,
         "thousands": "{:,}".format,
         "uncertainty_in_words": text.uncertainty_in_words,
         "verdict_in_words": text.verdict_in_words,
@@ -101,6 +103,39 @@ def place_bars(output: OutputDescription) -> dict[str, Any]:
         "zero": at(0.0),
         "unsettled": sum(not each.distinguishable for each in shown),
     }
+
+
+def place_steps(output: OutputDescription) -> dict[str, Any]:
+    """Where the bars of a waterfall lie, in percent of the width: each begins where the one before
+    it ends, from the base value to the prediction; its ± lies around its end."""
+    assert output.prediction is not None
+    base, shown = output.prediction.base, output.strongest_first
+    begins = [base, *itertools.accumulate((each.amount for each in shown), initial=base)][1:]
+    reached = [
+        start + (each.amount if end is None else end)
+        for start, each in zip(begins, shown, strict=False)
+        for end in (each.amount, each.low, each.high)
+    ]
+    lowest, highest = min(base, *reached), max(base, *reached)
+    scale = 98 / ((highest - lowest) or 1.0)
+
+    def at(value: float) -> float:
+        return round(1 + (value - lowest) * scale, 3)
+
+    def line(start: float, each: FeatureContribution) -> dict[str, Any]:
+        kind = "raises" if each.amount > 0 else "lowers"
+        return {
+            "shown": each,
+            "kind": kind if each.distinguishable else f"{kind} pale",
+            "start": at(start),
+            "left": at(min(start, start + each.amount)),
+            "width": round(abs(each.amount) * scale, 3),
+            "low": None if each.low is None else at(start + each.low),
+            "high": None if each.high is None else at(start + each.high),
+        }
+
+    lines = [line(start, each) for start, each in zip(begins, shown, strict=False)]
+    return {"lines": lines, "base": at(base), "end": at(begins[-1])}
 
 
 def picture(figure: Figure, said: str) -> str:

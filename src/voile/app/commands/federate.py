@@ -90,14 +90,18 @@ class LocalTransport(StrEnum):
     SIMULATION = "simulation"
 
 
-class _Federation(Command):
-    config: Path = custodian_field(
+def _config() -> Any:
+    return custodian_field(
         "The agreement of all parties: federation.toml. server.toml and the node.toml of each "
         "party (in nodes/) are next to it.",
         example="federation.toml",
         option="",
         metavar="CONFIG",
     )
+
+
+class _Federation(Command):
+    config: Path = _config()
 
 
 class NewFederation(Command):
@@ -169,13 +173,7 @@ class Federate(_Federation):
     'threads'
     """
 
-    config: Any = custodian_field(
-        "The agreement of all parties: federation.toml. server.toml and the node.toml of each "
-        "party (in nodes/) are next to it.",
-        example="federation.toml",
-        option="",
-        metavar="CONFIG",
-    )
+    config: Any = _config()
     superlink: str | None = custodian_field(
         "Address of the SuperLink, if parties run on other machines (`voile node`). server.toml "
         "configures it under [superlink].",

@@ -13,7 +13,7 @@ from voile.app.dashboard.records import RecordLine, lines_of
 from voile.app.explain.per_record import parent_of_record
 from voile.app.serving import Caller, UnknownName
 from voile.records.access import Duty, find_account
-from voile.records.ledger import AccountShare, Remaining, latest_acts, remaining
+from voile.records.ledger import AccountShare, Remaining, Subtree, latest_acts, remaining
 from voile.records.storage import Reader
 
 MOST: Final = 100
@@ -141,8 +141,9 @@ def account_page(dashboard: Dashboard, caller: Caller, public: str) -> AccountPa
             raise UnknownName("there is no account of this name")
         line = next(each for each in shares if each.account.name == name)
         left = remaining(dashboard.vault.ledger, t, name)
-        acts = _acts(dashboard, t, name, names_callers=_names_callers(caller, name))
-        return shares, name, left, burn_down_of(dashboard, t, line), acts
+        tree = Subtree(name, shares, parent_of_record)
+        acts = _acts(dashboard, t, tree, names_callers=_names_callers(caller, name))
+        return shares, name, left, burn_down_of(dashboard, t, line, shares), acts
 
     shares, name, left, burnt, acts = dashboard.vault.storage.read_snapshot(read)
     seen = dashboard.seen_by(caller, shares)
@@ -173,8 +174,10 @@ def _names_callers(caller: Caller, name: str) -> bool:
     return Duty.OBSERVE in caller.grants.duties and caller.grants.covers(name)
 
 
-def _acts(dashboard: Dashboard, t: Reader, name: str, *, names_callers: bool) -> list[AccountAct]:
-    found = latest_acts(dashboard.vault.ledger, t, name, most=1000, fewest=_MOST_ACTS)
+def _acts(
+    dashboard: Dashboard, t: Reader, tree: Subtree, *, names_callers: bool
+) -> list[AccountAct]:
+    found = latest_acts(dashboard.vault.ledger, t, tree, most=1000, fewest=_MOST_ACTS)
     return [
         AccountAct(
             entry.time,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from voile.app.dashboard.record_index import CHUNK, RecordIndex
 from voile.app.dashboard.sessions import Sessions
@@ -17,6 +18,8 @@ from voile.records.ledger import AccountShare, AccountShares
 from voile.records.storage import Reader
 from voile.records.vault import Vault
 
+Found = TypeVar("Found")
+_MOST_KNOWN: Final = 1000
 _PAUSE: Final = 0.02
 """Seconds between two chunks, so that whoever is charged meanwhile does not wait."""
 
@@ -32,6 +35,7 @@ class Dashboard:
         self.workspace = workspace
         self._lock, self._stopped = threading.Lock(), threading.Event()
         self._shares = AccountShares(parent_of_record)
+        self._known: dict[tuple[str, ...], Any] = {}
 
     @property
     def vault(self) -> Vault:
@@ -63,6 +67,15 @@ class Dashboard:
                 time.sleep(pause)
         except VoileError:
             return  # the database is gone, or was closed; a page will say so
+
+    def remembered(self, key: tuple[str, ...], find: Callable[[], Found]) -> Found:
+        """What follows from a release alone, found once."""
+        if key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = find()
+        found: Found = self._known[key]
+        return found
 
     def shares(self, t: Reader) -> list[AccountShare]:
         """All accounts that are listed, with what is used of them."""

@@ -27,7 +27,11 @@ _READERS: Final = frozenset({Duty.OBSERVE, Duty.AUDIT})
 OVERVIEW: Final = Place("/", "Overview", _READERS)
 BUDGETS: Final = Place("/budgets", "Budgets", _READERS)
 RECORDS: Final = Place("/records", "Records", frozenset({Duty.AUDIT}))
-PLACES: Final = (OVERVIEW, BUDGETS, RECORDS)
+EXPLAIN: Final = Place("/explain", "Explain", frozenset({Duty.EXPLAIN}))
+MODEL: Final = Place("/model", "Model", frozenset({Duty.EXPLAIN}))
+FEDERATION: Final = Place("/federation", "Federation", _READERS)
+KEYS: Final = Place("/keys", "Keys and people", frozenset({Duty.ADMINISTER}))
+PLACES: Final = (OVERVIEW, BUDGETS, EXPLAIN, MODEL, FEDERATION, RECORDS, KEYS)
 """The menu, in its order."""
 
 

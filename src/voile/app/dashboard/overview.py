@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,12 +11,13 @@ from voile.app.dashboard.dashboard import Dashboard
 from voile.app.dashboard.forecast import Fan, fan_of
 from voile.app.dashboard.record_index import CHUNK, RecordQuery
 from voile.app.dashboard.records import RecordLine, lines_of
+from voile.app.explain.per_record import parent_of_record
 from voile.app.explain.released import LoggedAnswer, ReleasedExplanation
 from voile.app.serving import Caller, ServedRelease
 from voile.core.description import Description
 from voile.core.errors import InvalidInput, VerificationFailed, VoileError
 from voile.records.access import Duty
-from voile.records.ledger import AccountShare, RecentUse, latest_charges, recent_use
+from voile.records.ledger import AccountShare, RecentUse, Subtree, latest_charges, recent_use
 from voile.records.storage import Reader
 
 NEAR_THE_END: Final = 0.75
@@ -146,16 +147,24 @@ def verdict_of(dashboard: Dashboard) -> Verdict:
 def _budgets(
     dashboard: Dashboard, t: Reader, caller: Caller
 ) -> tuple[list[AccountShare], BurnDown | None, int]:
-    seen = dashboard.seen_by(caller, dashboard.shares(t))
+    shares = dashboard.shares(t)
+    seen = dashboard.seen_by(caller, shares)
     used = max(seen, key=lambda line: line.share, default=None)
-    found = None if used is None or used.share == 0 else burn_down_of(dashboard, t, used)
+    found = None if used is None or used.share == 0 else burn_down_of(dashboard, t, used, shares)
     return seen, found, dashboard.index.head(t)
 
 
-def burn_down_of(dashboard: Dashboard, t: Reader, line: AccountShare) -> BurnDown:
-    """Of one account."""
+def burn_down_of(
+    dashboard: Dashboard, t: Reader, line: AccountShare, lines: Sequence[AccountShare]
+) -> BurnDown:
+    """Of one account.
+
+    Args:
+        lines: all accounts that are listed.
+    """
     name = line.account.name
-    use = recent_use(dashboard.vault.ledger, t, name, most=_LOOKED_AT)
+    tree = Subtree(name, lines, parent_of_record)
+    use = recent_use(dashboard.vault.ledger, t, tree, most=_LOOKED_AT)
     return BurnDown(line, dashboard.workspace.public_name(name), use, fan_of(use))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
@@ -28,7 +28,7 @@ from voile.federation import StageResult
 from voile.federation.shared_noise import shares_of
 from voile.pipelines.facts import FederationFacts
 from voile.pipelines.importance import STAGE, ImportancePlan
-from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
+from voile.pipelines.private_explainer.plan import BudgetReadings
 from voile.privacy.accounting.accountants import tightest_epsilon
 from voile.release.records import Records
 
@@ -80,6 +80,7 @@ class AggregateKind(TableKind):
     """
 
     takes_tables: ClassVar[bool] = False
+    uses_open_rows: ClassVar[bool] = False
     fixed_rounds: ClassVar[int | None] = 1
 
     def options(self, stated: Mapping[str, Any], folder: Path) -> ImportanceOptions:
@@ -116,14 +117,6 @@ class AggregateKind(TableKind):
         table = read_protected_table(path)
         check_columns(table, schema, path)
         return Records.read(table, schema, "a party")
-
-    def open_rows(
-        self,
-        schema: Schema,  # noqa: ARG002
-        held_out: Sequence[Path],  # noqa: ARG002
-        reference: Path | None,  # noqa: ARG002
-    ) -> tuple[Any, Any, tuple[str, ...]]:
-        return None, None, ()
 
     def facts(self, levels: Mapping[str, float], **common: Any) -> Any:
         options = common.pop("options")
@@ -183,8 +176,7 @@ class AggregateKind(TableKind):
         found, promised = results[STAGE], plan.promised(results)
         parties = tuple(sorted(row.client for row in found.rows if row.outcome.counts))
         mean = promised.on(plan.aggregate(parties, found.arrays).explanation())
-        spent = StageSpending(plan.guarantee().epsilon, plan.guarantee().delta)
-        readings = BudgetReadings({STAGE: spent}, spent, spent)
+        readings = BudgetReadings.of_one(STAGE, plan.guarantee().epsilon, plan.guarantee().delta)
         return PipelineOutput(importance_files(plan.facts.schema, mean), promised, readings)
 
 

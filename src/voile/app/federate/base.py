@@ -197,6 +197,7 @@ class TableKind:
     takes_any_aggregator: ClassVar[bool] = False
     counts_members: ClassVar[bool] = False
     needs_held_out: ClassVar[bool] = True
+    uses_open_rows: ClassVar[bool] = True
     takes_tables: ClassVar[bool] = True
     """Whether parties may hand over tables in Python; there it needs no options."""
 
@@ -213,6 +214,8 @@ class TableKind:
     def open_rows(
         self, schema: Schema, held_out: Sequence[Any], reference: Any
     ) -> tuple[Any, Any, tuple[str, ...]]:
+        if not self.uses_open_rows:
+            return None, None, ()
         if self.needs_held_out and not held_out:
             raise InvalidInput(
                 "this pipeline is judged on rows that nobody protects: name at least one file of "

@@ -18,7 +18,7 @@ from voile.pipelines.facts import FederationFacts
 from voile.pipelines.image_classifier import STAGE, ImageModel, ImagePlan, plan_images
 from voile.pipelines.images import ImageRecords, ImageSchema
 from voile.pipelines.objectives import BLACK_BOX
-from voile.pipelines.private_explainer.plan import BudgetReadings, StageSpending
+from voile.pipelines.private_explainer.plan import BudgetReadings
 from voile.pipelines.promises import promise
 from voile.training import with_arrays
 
@@ -77,13 +77,12 @@ class ImageKind(TableKind):
         self, plan: ImagePlan, results: Mapping[str, StageResult], context: FinishContext
     ) -> PipelineOutput:
         model = ImageModel(plan.schema, with_arrays(results[STAGE].arrays))
-        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
         shown: ImageRecords = context.rows.measured
         said = model.predict(shown.images)
         return PipelineOutput(
             files=image_files(model),
             promised=promise(plan, results, STAGE),
-            readings=BudgetReadings({STAGE: spent}, spent, spent),
+            readings=BudgetReadings.of_one(STAGE, plan.epsilon(plan.delta), plan.delta),
             figures={
                 "quality": {
                     BLACK_BOX: judged_classes(

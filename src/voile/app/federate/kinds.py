@@ -282,8 +282,7 @@ class LogisticRegressionKind(NetworkKind):
         self, plan: LogisticPlan, results: Mapping[str, StageResult], context: FinishContext
     ) -> TrainedNetworks:
         trained = LogisticRegression(plan, results)
-        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
-        readings = BudgetReadings({STAGE: spent}, spent, spent)
+        readings = BudgetReadings.of_one(STAGE, plan.epsilon(plan.delta), plan.delta)
         figures = _stability(plan, trained.model, context)
         return TrainedNetworks(trained.model, trained.promise(), readings, figures)
 
@@ -336,8 +335,7 @@ class TrustedKind(NetworkKind):
         context: FinishContext,  # noqa: ARG002
     ) -> TrainedNetworks:
         trained = TrustedModel(plan, results)
-        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
-        readings = BudgetReadings({TRUSTED_STAGE: spent}, spent, spent)
+        readings = BudgetReadings.of_one(TRUSTED_STAGE, plan.epsilon(plan.delta), plan.delta)
         figures = {"trust": trust_figures(trained)}
         return TrainedNetworks(trained.model, trained.promise(), readings, figures)
 
@@ -367,8 +365,7 @@ class GuidedKind(NetworkKind):
         self, plan: GuidedPlan, results: Mapping[str, StageResult], context: FinishContext
     ) -> TrainedNetworks:
         trained = GuidedModel(plan, results)
-        spent = StageSpending(plan.epsilon(plan.delta), plan.delta)
-        readings = BudgetReadings({GUIDED_STAGE: spent}, spent, spent)
+        readings = BudgetReadings.of_one(GUIDED_STAGE, plan.epsilon(plan.delta), plan.delta)
         figures = {
             "rate": trained.contribution_rate(context.server.held_out),
             "columns": list(plan.protected.columns),

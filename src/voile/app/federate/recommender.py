@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -44,6 +44,7 @@ class RecommenderKind(TableKind):
     """
 
     takes_tables: ClassVar[bool] = False
+    uses_open_rows: ClassVar[bool] = False
     unit: ClassVar[ProtectedUnit] = ProtectedUnit.USER
     fixed_rounds: ClassVar[int | None] = 1
 
@@ -52,14 +53,6 @@ class RecommenderKind(TableKind):
 
     def records(self, schema: Catalogue, path: Path) -> Interactions:  # type: ignore[override]
         return read_interactions(path, schema)
-
-    def open_rows(
-        self,
-        schema: Any,  # noqa: ARG002
-        held_out: Sequence[Path],  # noqa: ARG002
-        reference: Path | None,  # noqa: ARG002
-    ) -> tuple[Any, Any, tuple[str, ...]]:
-        return None, None, ()
 
     def options(self, stated: Mapping[str, Any], folder: Path) -> NoiseOptions | None:  # noqa: ARG002
         return read_noise(stated)

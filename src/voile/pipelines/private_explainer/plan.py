@@ -89,6 +89,12 @@ class BudgetReadings:
     published: StageSpending
     joint: StageSpending
 
+    @classmethod
+    def of_one(cls, stage: str, epsilon: float, delta: float) -> BudgetReadings:
+        """Of one stage, which all readings are about."""
+        spent = StageSpending(epsilon, delta)
+        return cls({stage: spent}, spent, spent)
+
 
 @dataclass(frozen=True, eq=False)
 class PipelinePlan:

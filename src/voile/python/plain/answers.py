@@ -15,6 +15,7 @@ from voile.core.optional import optional
 from voile.models import Outputs
 from voile.models.loading import load_model, names_object, open_onnx, refuse_pickle
 from voile.models.networks import is_network, wrap_network
+from voile.models.wrapping import RAW_ARGUMENTS
 from voile.python.plain.onnx_sessions import is_session, onnx_outputs
 
 Table: TypeAlias = Any
@@ -200,19 +201,12 @@ def _raw(model: Any, labels: tuple[str, ...] | None) -> Answers | None:
     if labels is None or not hasattr(model, "predict_proba"):
         return None
     home = type(final_of(model)).__module__.partition(".")[0]
-    more = _RAW_ARGUMENTS.get(home)
+    more = RAW_ARGUMENTS.get(home)
     if more is not None:
         return Answers(lambda table: model.predict(table, **more), Scale.LOG_ODDS, labels)
     if hasattr(model, "decision_function"):
         return Answers(model.decision_function, Scale.LOG_ODDS, labels)
     return None
-
-
-_RAW_ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "lightgbm": {"raw_score": True},
-    "xgboost": {"output_margin": True},
-    "catboost": {"prediction_type": "RawFormulaVal"},
-}
 
 
 def _column_names(model: Any) -> tuple[str, ...] | None:

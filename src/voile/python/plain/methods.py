@@ -12,7 +12,7 @@ import numpy as np
 
 from voile.attribution import ExactShapley, KernelShapley, PermutationShapley
 from voile.attribution.players import Players
-from voile.attribution.trees import TreeReader, read_trees
+from voile.attribution.trees import TreeReader, is_tree, read_trees
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, MissingDependency
 from voile.core.schema import Rows
@@ -200,28 +200,6 @@ def _linear_engine(parts: SplitPipeline, rows: Rows, weights: Rows) -> LinearEng
 
 
 # --- trees ----------------------------------------------------------------------------------------
-
-_TREES: Final[Mapping[str, tuple[str, ...]]] = {
-    "sklearn": (
-        *("DecisionTreeClassifier", "DecisionTreeRegressor", "ExtraTreeClassifier"),
-        *("ExtraTreeRegressor", "RandomForestClassifier", "RandomForestRegressor"),
-        *("ExtraTreesClassifier", "ExtraTreesRegressor", "GradientBoostingClassifier"),
-        *("GradientBoostingRegressor", "HistGradientBoostingClassifier"),
-        "HistGradientBoostingRegressor",
-    ),
-    "lightgbm": ("LGBMClassifier", "LGBMRegressor", "LGBMRanker", "Booster"),
-    "xgboost": (
-        *("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor", "XGBRanker"),
-        "Booster",
-    ),
-    "catboost": ("CatBoostClassifier", "CatBoostRegressor", "CatBoost"),
-}
-
-
-def is_tree(model: Any) -> bool:
-    """Whether it is made of trees, by its name."""
-    home = type(model).__module__.partition(".")[0]
-    return type(model).__name__ in _TREES.get(home, ())
 
 
 def _tree(question: Question, parts: SplitPipeline) -> Choice:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.trees import PATH_DEPENDENT
+from voile.attribution.trees import PATH_DEPENDENT, is_tree
 from voile.core.choices import member
 from voile.core.errors import InvalidInput
 from voile.core.explanation import Explanation
@@ -31,7 +31,7 @@ from voile.python.plain.engines import (
     silent,
 )
 from voile.python.plain.learning import train
-from voile.python.plain.methods import Choice, Method, Question, choose, choose_paths, is_tree
+from voile.python.plain.methods import Choice, Method, Question, choose, choose_paths
 from voile.python.plain.models import Chosen, ReadModel, read_model
 from voile.python.plain.pipelines import SplitPipeline
 from voile.python.progress import Progress, check_progress, say, seconds_to_ask, shown

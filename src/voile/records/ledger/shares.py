@@ -6,7 +6,7 @@ reads one row for each account and computes the shares of those that moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -156,20 +156,41 @@ class RecentUse:
     exact: bool
 
 
-def recent_use(ledger: Ledger, t: Reader, name: str, *, most: int) -> RecentUse:
+class Subtree:
+    """An account and those below it, told from what was seen of all accounts: a tree may have many.
+
+    Args:
+        lines: parents before children.
+        folded: of an account that is counted and not listed, the one it is counted for.
+    """
+
+    def __init__(
+        self, name: str, lines: Sequence[AccountShare], folded: Callable[[str], str | None]
+    ) -> None:
+        self.name, self._folded = name, folded
+        self.names = {name}
+        self.adds_up = True
+        for line in lines:
+            account = line.account
+            if account.name == name or account.parent in self.names:
+                self.names.add(account.name)
+                self.adds_up &= not account.is_parallel and not account.is_plan
+
+    def __contains__(self, account: str) -> bool:
+        return account in self.names or self._folded(account) in self.names
+
+
+def recent_use(ledger: Ledger, t: Reader, tree: Subtree, *, most: int) -> RecentUse:
     """The last charges of an account, from at most so many lines of its tree's journal.
 
     Charges of a sequential account add up, so its earlier shares are its present one without the
     charges since. Of a parallel account and of a plan, only the thresholds it reached are known.
     """
-    node = ledger.node(t, name)
+    node = ledger.node(t, tree.name)
     now = SharePoint(max(ledger.now(), node.balance.time), share_of(t, node))
-    if node.account.is_plan or node.account.is_parallel or node.account.measure is None:
+    if not tree.adds_up or node.account.measure is None:
         return _thresholds(t, node, now)
-    below = {each.account.name: each for each in ledger.below(t, name)}
-    if any(each.account.is_parallel or each.account.is_plan for each in below.values()):
-        return _thresholds(t, node, now)
-    entries, whole = _latest(t, node, {name, *below}, most)
+    entries, whole = _latest(t, node, tree, most)
     return _walked_back(node, now, entries, whole=whole)
 
 
@@ -180,7 +201,7 @@ def _thresholds(t: Reader, node: AccountNode, now: SharePoint) -> RecentUse:
     return RecentUse(points, 0, (), whole=True, exact=False)
 
 
-def _latest(t: Reader, node: AccountNode, names: set[str], most: int) -> tuple[list[Entry], bool]:
+def _latest(t: Reader, node: AccountNode, tree: Subtree, most: int) -> tuple[list[Entry], bool]:
     """Charges of this period, newest first, and whether these are all."""
     found: list[Entry] = []
     after: int | None = None
@@ -190,7 +211,7 @@ def _latest(t: Reader, node: AccountNode, names: set[str], most: int) -> tuple[l
         for entry in page:
             if entry.act == Act.RENEWED and entry.account in (node.account.name, node.account.root):
                 return found, True
-            if entry.act == Act.CHARGED and entry.account in names:
+            if entry.act == Act.CHARGED and entry.account in tree:
                 found.append(entry)
         seen += len(page)
         if len(page) < _PAGE:
@@ -225,23 +246,19 @@ def latest_charges(t: Reader, root: str, *, most: int) -> list[Entry]:
     return [entry for entry in page if entry.act == Act.CHARGED]
 
 
-def latest_acts(ledger: Ledger, t: Reader, name: str, *, most: int, fewest: int) -> list[Entry]:
+def latest_acts(ledger: Ledger, t: Reader, tree: Subtree, *, most: int, fewest: int) -> list[Entry]:
     """What happened to an account and those below it, newest first.
 
     Args:
         most: lines of the journal that are read at most.
         fewest: when so many were found, no more are looked for.
     """
-    root = ledger.node(t, name).account.root
-    is_root, seen = name == root, 0
+    root, seen = ledger.node(t, tree.name).account.root, 0
     found: list[Entry] = []
-    below: set[str] | None = None
     after: int | None = None
     while seen < most and len(found) < fewest:
         page = t.scan(ENTRIES, root, after=after, limit=_PAGE, descending=True)
-        if not is_root and below is None:
-            below = {name, *(each.account.name for each in ledger.below(t, name))}
-        found += [e for e in page if is_root or e.account in (below or ())]
+        found += [entry for entry in page if entry.account in tree]
         seen += len(page)
         if len(page) < _PAGE:
             break

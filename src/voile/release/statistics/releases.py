@@ -277,6 +277,20 @@ def weak_signal(budget: StatisticsBudget) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
+class _AfterTables(_StatisticsRelease):
+    """A release that depends on the bins which the tables led to."""
+
+    tables: FineTables
+
+    @cached_property
+    def merged(self) -> MergedTables:
+        return MergedTables(self.budget, self.tables.blocks)
+
+    @property
+    def more_sections(self) -> tuple[str, ...]:
+        return (*super().more_sections, *self.merged.sections)
+
+
 class _CountsRelease(_StatisticsRelease):
     """Counts of rows, with the same noise on each."""
 
@@ -350,7 +364,7 @@ class PrivateFineTables(_CountsRelease):
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateMoments(_StatisticsRelease):
+class PrivateMoments(_AfterTables):
     """The second release: centred one-hot sums, alone and with the label, and their products.
 
     Guarantees
@@ -384,14 +398,6 @@ class PrivateMoments(_StatisticsRelease):
     def prepare(self) -> None:
         self.tables.check_paid()
         super().prepare()
-
-    @cached_property
-    def merged(self) -> MergedTables:
-        return MergedTables(self.budget, self.tables.blocks)
-
-    @property
-    def more_sections(self) -> tuple[str, ...]:
-        return (*super().more_sections, *self.merged.sections)
 
     @cached_property
     def noise(self) -> MomentsNoise:
@@ -438,7 +444,7 @@ class PrivateMoments(_StatisticsRelease):
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateCalibrationTable(_CountsRelease):
+class PrivateCalibrationTable(_CountsRelease, _AfterTables):
     """The third release: how many rows of each class lie in each bin of the model's score.
 
     Guarantees
@@ -475,14 +481,6 @@ class PrivateCalibrationTable(_CountsRelease):
         self.tables.check_paid()
         self.moments.check_paid()
         super().prepare()
-
-    @cached_property
-    def merged(self) -> MergedTables:
-        return MergedTables(self.budget, self.tables.blocks)
-
-    @property
-    def more_sections(self) -> tuple[str, ...]:
-        return (*super().more_sections, *self.merged.sections)
 
     @cached_property
     def first(self) -> BeforeCalibration:

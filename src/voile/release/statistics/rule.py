@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Final, Self
+from typing import Any, Final, Self, get_type_hints
 
 from voile.core.toml_text import parse_toml
 
@@ -137,20 +137,11 @@ class StatisticsRule:
     def loads(cls, text: str) -> Self:
         """A figure that is missing or not known is an error of the file."""
         found = parse_toml(text)
-        return cls(
-            version=found.pop("version"),
-            split=SplitRule(**found.pop("split")),
-            bins=BinRule(**found.pop("bins")),
-            moments=MomentRule(**found.pop("moments")),
-            target=TargetRule(**found.pop("target")),
-            tails=TailRule(**found.pop("tails")),
-            cuts=CutsRule(**found.pop("cuts")),
-            solve=SolveRule(**found.pop("solve")),
-            calibration=CalibrationRule(**found.pop("calibration")),
-            slope=SlopeRule(**found.pop("slope")),
-            signal=SignalRule(**found.pop("signal")),
-            **found,
-        )
+        sections: dict[str, Any] = get_type_hints(cls)
+        sections.pop("version")
+        for name, kind in sections.items():
+            found[name] = kind(**found[name])
+        return cls(**found)
 
     def digest(self, *sections: str) -> str:
         """SHA-256 (hex) of the figures of some sections: those that decide about a release."""

@@ -201,6 +201,11 @@ def problem_page(request: Request, problem: Problem) -> Response:
     return page("problem", problem.title, frame_of(session), content, problem.status)
 
 
+def as_file(name: str) -> dict[str, str]:
+    """A header: to be kept as a file of this name."""
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
 def go(path: str) -> Response:
     """To a page, after a form."""
     return RedirectResponse(path, 303)

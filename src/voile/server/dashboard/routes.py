@@ -24,8 +24,10 @@ from voile.server.dashboard.door import (
     SomeVisitor,
     Visitor,
     as_body,
+    as_file,
     cookie_name,
     dashboard_of,
+    find_session,
     frame_of,
     go,
     is_secure,
@@ -37,7 +39,7 @@ from voile.server.dashboard.door import (
     read_form,
     show,
 )
-from voile.views.assets import find_asset
+from voile.views.assets import find_asset, offline_verifier
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Auditing = Annotated[Visitor, may_open(RECORDS)]
@@ -184,7 +186,7 @@ async def find_records(
 async def export(visitor: Auditing) -> Response:
     """All records that are signed, a line each."""
     lines = export_records(visitor.dashboard)
-    return StreamingResponse(lines, media_type=_LINES, headers=_as_file("records.jsonl"))
+    return StreamingResponse(lines, media_type=_LINES, headers=as_file("records.jsonl"))
 
 
 @router.get("/records/checkpoint")
@@ -194,7 +196,7 @@ async def show_checkpoint(visitor: Auditing) -> Response:
     found = await asyncio.to_thread(latest_checkpoint, storage)
     if found is None:
         raise UnknownName("no checkpoint was signed yet")
-    return Response(found, media_type=_TEXT, headers=_as_file("checkpoint.txt"))
+    return Response(found, media_type=_TEXT, headers=as_file("checkpoint.txt"))
 
 
 @router.get("/records/{number}")
@@ -210,8 +212,19 @@ async def show_one_record(visitor: Auditing, number: Number) -> Response:
 async def show_proof(visitor: Auditing, number: Number) -> Response:
     """The proof of one record, as a file."""
     found = await asyncio.to_thread(prove_record, visitor.dashboard, number)
-    return Response(found, media_type=_TEXT, headers=_as_file(f"record-{number}.tlog-proof"))
+    return Response(found, media_type=_TEXT, headers=as_file(f"record-{number}.tlog-proof"))
 
 
-def _as_file(name: str) -> dict[str, str]:
-    return {"Content-Disposition": f'attachment; filename="{name}"'}
+@router.get("/verify")
+async def show_verifier(request: Request) -> Response:
+    """Check a receipt in the browser; anybody may, and nothing is sent."""
+    session = await asyncio.to_thread(find_session, request)
+    return page("verify", "Check a receipt", frame_of(session), None)
+
+
+@router.get("/verify/offline")
+async def show_offline_verifier() -> Response:
+    """The same as one file."""
+    return Response(
+        offline_verifier(), media_type="text/html", headers=as_file("check-receipt.html")
+    )

@@ -1,0 +1,139 @@
+"""Federations, as the log of this party tells of them: rounds, parties, absences, trust."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from voile.app.dashboard.dashboard import Dashboard
+from voile.app.dashboard.record_index import CHUNK, RecordQuery
+from voile.records.audit_log import (
+    AbsenceRecord,
+    FederationRoundRecord,
+    ParticipationRecord,
+    TrustRecord,
+    decode_record,
+)
+from voile.records.storage import Reader
+
+KINDS: Final = tuple(
+    kind.kind for kind in (FederationRoundRecord, ParticipationRecord, AbsenceRecord, TrustRecord)
+)
+_MOST: Final = 400
+"""Records of each kind, the latest."""
+_MOST_ROUNDS: Final = 60
+
+
+@dataclass(frozen=True)
+class RoundLine:
+    """One round."""
+
+    number: int
+    time: int
+    clients: int
+    absent: tuple[str, ...]
+    record: int
+
+
+@dataclass(frozen=True)
+class PartyLine:
+    """One party, in the rounds that are shown.
+
+    Args:
+        trust: round and trust, oldest first.
+    """
+
+    name: str
+    rounds: int
+    absences: int
+    trust: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class FederationView:
+    """One federation: its latest rounds, newest first."""
+
+    name: str
+    rounds: tuple[RoundLine, ...]
+    parties: tuple[PartyLine, ...]
+
+
+@dataclass(frozen=True)
+class FederationPage:
+    """All of them.
+
+    Args:
+        verified: of each release that comes from an artefact with the logs of its parties, who
+            these are; they were compared with the artefact when it was opened.
+        left_out: records that are older than what is shown.
+    """
+
+    federations: tuple[FederationView, ...]
+    verified: tuple[tuple[str, tuple[str, ...]], ...]
+    left_out: int
+
+
+def federation_page(dashboard: Dashboard) -> FederationPage:
+    """From the latest records of the log."""
+    dashboard.index.follow(most=CHUNK)
+    numbers: list[int] = []
+    left_out = 0
+    for kind in KINDS:
+        found, total = dashboard.index.search(RecordQuery(kind), most=_MOST)
+        numbers += found
+        left_out += total - len(found)
+    records = _decoded(dashboard, sorted(numbers))
+    names = dict.fromkeys(record.federation for _, record in records)
+    views = tuple(_view(name, [r for r in records if r[1].federation == name]) for name in names)
+    return FederationPage(views, _verified(dashboard), left_out)
+
+
+def _decoded(dashboard: Dashboard, numbers: Sequence[int]) -> list[tuple[int, Any]]:
+    log = dashboard.vault.log
+
+    def read(t: Reader) -> list[tuple[int, Any]]:
+        return [(number, decode_record(log.record(t, number))) for number in numbers]
+
+    return dashboard.vault.storage.read_snapshot(read)
+
+
+def _view(name: str, records: Sequence[tuple[int, Any]]) -> FederationView:
+    absent: defaultdict[int, list[str]] = defaultdict(list)
+    took_part: Counter[str] = Counter()
+    trust: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for _, record in records:
+        if isinstance(record, AbsenceRecord):
+            absent[record.round].append(f"{record.client}: {record.outcome}")
+        elif isinstance(record, ParticipationRecord):
+            took_part[record.account] += 1
+        elif isinstance(record, TrustRecord):
+            trust[record.client].append((record.round, record.trust))
+    rounds = [
+        RoundLine(r.round, r.time, r.clients, tuple(absent[r.round]), number)
+        for number, r in records
+        if isinstance(r, FederationRoundRecord)
+    ]
+    missed = Counter(line.partition(":")[0] for lines in absent.values() for line in lines)
+    parties = sorted({*took_part, *missed, *trust})
+    return FederationView(
+        name,
+        tuple(rounds[: -_MOST_ROUNDS - 1 : -1]),
+        tuple(
+            PartyLine(each, took_part[each] or len(trust[each]), missed[each], tuple(trust[each]))
+            for each in parties
+        ),
+    )
+
+
+def _verified(dashboard: Dashboard) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Logs lie in an artefact; whoever loads it compares them with what it states."""
+    found = []
+    for served in dashboard.workspace.releases.values():
+        artefact = served.job.artefact
+        folder = None if artefact is None else artefact.folder / "logs"
+        if folder is not None and folder.is_dir():
+            parties = tuple(sorted(each.name for each in folder.iterdir() if each.is_dir()))
+            found.append((served.name, parties))
+    return tuple(found)
