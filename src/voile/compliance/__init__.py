@@ -28,6 +28,7 @@ from voile.compliance.evaluation import (
     State,
     Use,
     forbidden,
+    needs_approval,
     outcomes,
 )
 from voile.compliance.replay import Replay
@@ -56,5 +57,6 @@ __all__ = [
     "State",
     "Use",
     "forbidden",
+    "needs_approval",
     "outcomes",
 ]

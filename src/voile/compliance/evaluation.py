@@ -418,7 +418,6 @@ class Asked(NamedTuple):
         charges: how many.
         epsilon: of each.
         subject: the release, in the words of its records.
-        approved: a second person has agreed to it.
         coarser: it is one that was offered in place of a more detailed one.
     """
 
@@ -428,7 +427,6 @@ class Asked(NamedTuple):
     charges: int
     epsilon: float
     subject: str
-    approved: bool = False
     coarser: bool = False
 
 
@@ -449,8 +447,6 @@ class Forbidden(NamedTuple):
         action = self.rule.action
         if action is Action.LIMIT:
             return f"a measure allows {self.rule.rate} charges of account {self.subject[0]!r}"
-        if action is Action.APPROVE:
-            return f"a measure asks for approval of charges of account {self.subject[0]!r}"
         if action is Action.STOP:
             return f"a measure has stopped charges of account {self.subject[0]!r}"
         if action is Action.COARSER:
@@ -476,13 +472,27 @@ def forbidden(rules: RuleSet, standings: Standings, asked: Asked) -> Forbidden |
     return None
 
 
+def needs_approval(rules: RuleSet, standings: Standings, asked: Asked) -> bool:
+    """Whether a measure in force asks for a second person's approval; only reads."""
+    return any(
+        rule.action is Action.APPROVE
+        and _acting(rule, standings, (account, _who(rule, asked)), asked.time) is not None
+        for account in asked.accounts
+        for rule in rules.of_account(account)
+    )
+
+
+def _who(rule: Rule, asked: Asked) -> str:
+    return asked.caller if rule.per is Per.CALLER else ""
+
+
 def _forbidden(rule: Rule, standings: Standings, account: str, asked: Asked) -> Forbidden | None:
     if rule.metric is Metric.LOSS:
         return _beyond_allowance(rule, standings, account, asked)
-    subject = (account, asked.caller if rule.per is Per.CALLER else "")
+    subject = (account, _who(rule, asked))
     state = _acting(rule, standings, subject, asked.time)
-    if state is None or (rule.action is Action.APPROVE and asked.approved):
-        return None
+    if state is None or rule.action is Action.APPROVE:
+        return None  # whether it was approved, the ledger knows (`needs_approval`)
     if rule.action is not Action.LIMIT:
         return Forbidden(rule, subject, asked.epsilon)
     most, seconds = rule.limit

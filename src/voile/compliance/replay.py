@@ -160,7 +160,6 @@ class Replay:
         above = self._terms.get(record.parent or "")
         measure = measure_in_words(composition) if above is None else above.measure
         plan = composition.startswith(_PLAN)
-        nothing = (measure or Measure()).nothing
         movement = Movement(
             act=Act.OPENED,
             account=record.account,
@@ -169,13 +168,13 @@ class Replay:
             is_parallel=record.children == "parallel",
             cost=read(record.cost) if record.cost else (),
         )
-        self._sums.apply(movement, nothing)
+        self._sums.apply(movement, measure)
         self._terms[record.account] = _Terms(measure, record.epsilon, record.delta, record.parent)
 
     def _move(self, act: Act, record: Any) -> None:
         cost = read(record.cost) if record.cost else ()
         # Which parts of a plan are used is not followed here: no rule speaks of plans.
-        self._sums.apply(Movement(act=act, account=record.account, cost=cost), ())
+        self._sums.apply(Movement(act=act, account=record.account, cost=cost), None)
 
     def _path(self, account: str) -> Iterator[tuple[str, Sums]]:
         """An account and all above it, without plans, with their budgets."""
@@ -235,7 +234,5 @@ class Replay:
 
 def measure_in_words(composition: str) -> Measure | None:
     """The measure of an account, as its opening states it; None for a plan."""
-    if composition.startswith(_PLAN):
-        return None
-    _, _, orders = composition.partition("renyi ")
-    return Measure(tuple(map(float, orders.split())))
+    kind, _, name = composition.partition("filter: ")
+    return None if kind else Measure.from_name(name or "zcdp")

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from voile import compliance
 from voile.compliance import (
     Action,
     Asked,
@@ -190,7 +191,6 @@ class Question(NamedTuple):
         epsilon: of each, as its guarantee states it.
         subject: the release.
         quality: half-width of a released value over the width of the output, if that is known.
-        approved: a second person has agreed.
         coarser: it was offered in place of a more detailed one.
     """
 
@@ -200,7 +200,6 @@ class Question(NamedTuple):
     epsilon: float
     subject: str
     quality: float | None = None
-    approved: bool = False
     coarser: bool = False
 
 
@@ -209,7 +208,24 @@ def check_rules(vault: Vault, t: Reader, question: Question) -> Refused | None:
     rules = rules_in_force(t)
     if not rules.rules or not question.charges:
         return None
-    asked = Asked(
+    asked = _asked(vault, t, rules, question)
+    found = forbidden(rules, StoredStandings(t), asked)
+    if found is None:
+        return None
+    return CoarserOffered(found) if found.rule.action is Action.COARSER else MeasureInForce(found)
+
+
+def needs_approval(vault: Vault, t: Reader, question: Question) -> bool:
+    """Whether a measure asks for a second person's approval; only reads."""
+    rules = rules_in_force(t)
+    if not any(rule.action is Action.APPROVE for rule in rules.of_metric(Metric.BUDGET)):
+        return False
+    asked = _asked(vault, t, rules, question)
+    return compliance.needs_approval(rules, StoredStandings(t), asked)
+
+
+def _asked(vault: Vault, t: Reader, rules: RuleSet, question: Question) -> Asked:
+    return Asked(
         int(vault.ledger.now()),
         tuple(
             [
@@ -222,13 +238,8 @@ def check_rules(vault: Vault, t: Reader, question: Question) -> Refused | None:
         question.charges,
         question.epsilon,
         _short(question.subject),
-        question.approved,
         question.coarser,
     )
-    found = forbidden(rules, StoredStandings(t), asked)
-    if found is None:
-        return None
-    return CoarserOffered(found) if found.rule.action is Action.COARSER else MeasureInForce(found)
 
 
 def _watched(ledger: Ledger, t: Reader, account: str) -> list[AccountNode]:

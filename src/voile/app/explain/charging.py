@@ -21,13 +21,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, Protocol, TypeAlias
 
-from voile.app.budget import opened_child_record
+from voile.app.budget import log_approval, opened_child_record
 from voile.app.compliance.enforcement import (
     MeasureInForce,
     after_charge,
     after_refusal,
     check_rules,
     name_in_log,
+    needs_approval,
     rules_in_force,
     shares,
 )
@@ -208,6 +209,7 @@ def look_up(
 ) -> list[ChargedAnswer | None] | Refusal:
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
     # A stored answer is free: giving the same noise again reveals nothing new.
+    questions = _with_approval(vault, t, questions)
     found = _answered(vault, t, questions)
     ruled_out = _ruled_out(vault, t, questions, found)
     if ruled_out is not None:
@@ -233,6 +235,7 @@ def settle(
     # was drawn here is dropped unseen. Two draws would be two releases for one charge.
     if questions.settlement is not None and (told := questions.settlement.refuse(t)) is not None:
         return told
+    questions = _with_approval(vault, t, questions)
     found = _answered(vault, t, questions)
     if (ruled_out := _ruled_out(vault, t, questions, found)) is not None:
         if is_recorded(ruled_out):
@@ -303,6 +306,17 @@ def _ruled_out(
     return check_rules(vault, t, asked)
 
 
+def _with_approval(vault: Vault, t: Reader, questions: AccountQuestions) -> AccountQuestions:
+    """The same; while a measure asks for it, a second person has to approve each charge."""
+    if not rules_in_force(t).rules:
+        return questions
+    asked = _for_rules(questions, questions.requests[0], questions.account.name, 1)
+    if not needs_approval(vault, t, asked):
+        return questions
+    charges = tuple(replace(each, needs_approval=True) for each in questions.charges)
+    return replace(questions, charges=charges)
+
+
 def _for_rules(
     questions: AccountQuestions, request: Request, account: str, count: int
 ) -> RuledQuestion:
@@ -369,7 +383,10 @@ def _pay(
 
     def write_record(grant: Grant) -> int:
         record = _record(vault, request, asked, grant, drawn, ruled=ruled)
-        return vault.log.append_encoded(t, record).number
+        number = vault.log.append_encoded(t, record).number
+        if grant.approval is not None:
+            log_approval(t, vault.log, grant.approval, "spent", grant.time)
+        return number
 
     def open_below(parent: Account, name: str) -> None:
         done = vault.ledger.open_child(t, parent, name, caller=request.caller)

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.app.budget_examples import guarantee, request
 from tests.unit.app.compliance.examples import START, Ruled, rule
 
+from voile.app.budget import approve_request, request_approval
 from voile.app.compliance.enforcement import (
     CoarserOffered,
     MeasureInForce,
@@ -163,11 +164,20 @@ def test_a_measure_for_a_time_ends_with_it(tmp_path: Path) -> None:
     check_replay(ruled)
 
 
-def test_approval_is_asked_for(tmp_path: Path) -> None:
-    ruled = Ruled.create(tmp_path, rule(metric="budget.used", account="clinic", action="approve"))
+def test_approval_is_asked_for_and_used_up(tmp_path: Path) -> None:
+    watching = rule(metric="budget.used", account="clinic", action="approve")
+    ruled = Ruled.create(tmp_path, watching)
     ruled.ask("one", event=exactly(0.85))
-    with pytest.raises(MeasureInForce, match="approval"):
-        ruled.ask("two", event=Gaussian(500.0))
+    cheap, vault = Gaussian(500.0), ruled.vault
+    with pytest.raises(BudgetExceeded, match="second person approves"):
+        ruled.ask("two", event=cheap)
+    books = (vault.storage, vault.ledger, vault.log, "clinic")
+    asked = request_approval(*books, cheap, purpose="why", caller="ada")
+    approve_request(*books, asked.row.number, caller="dpo")
+    ruled.ask("two", event=cheap)
+    with pytest.raises(BudgetExceeded, match="second person approves"):
+        ruled.ask("three", event=cheap)
+    check_replay(ruled)
 
 
 def test_the_share_of_one_caller_is_what_their_charges_moved(tmp_path: Path) -> None:
