@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -144,13 +143,11 @@ def test_a_request_for_which_there_is_no_room_is_told_to_come_again(tmp_path: Pa
         key, load = house.key(Duty.EXPLAIN), house.app.state.service.load
         assert house.explain(key).status_code == 200
 
-        async def fill() -> None:
-            load._second -= 1
-            load.peak = 6.0
-            await load._look()
-
-        house.runner.run(fill())
-        load._look = lambda: asyncio.sleep(0)  # this second does not end
+        now = [float(load._second)]
+        load._clock = lambda: now[0]  # this second does not end by itself
+        load.peak = 6.0
+        now[0] += 1
+        house.runner.run(load._look())
         found = house.explain(key)
         assert (found.status_code, found.headers["retry-after"]) == (503, "1")
         assert "voile_shed_requests_total 1.0" in house.ask("GET", "/metrics", house.key()).text
