@@ -26,6 +26,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.records.access import Duty
 from voile.server.gathering import Gathering, Outcome
 from voile.server.identity import Identities
+from voile.server.load import Load
 from voile.server.metrics import Metrics
 from voile.server.problems import StillRunning, UnusableKey
 
@@ -77,6 +78,7 @@ class Service:
     metrics: Metrics
     identities: Identities
     gathering: Gathering
+    load: Load
     clock: LoopClock = field(default_factory=LoopClock)
     running: set[Hashable] = field(default_factory=set)
     leaving: bool = False
@@ -86,7 +88,8 @@ class Service:
         """For an open workspace."""
         metrics, settings = Metrics(), workspace.settings
         gathering = Gathering(workspace, metrics, seconds=settings.gather, most=settings.together)
-        return cls(workspace, metrics, Identities(workspace), gathering)
+        load = Load(workspace.vault)
+        return cls(workspace, metrics, Identities(workspace), gathering, load)
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,15 @@ async def give(
 async def give_all(
     service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
 ) -> list[Given | Exception]:
-    """Answer several requests of one caller; each has an outcome of its own."""
+    """Answer several requests of one caller, if there is room for them; each has an outcome of its
+    own. They hold their place until they may leave."""
+    async with service.load.place(served.cost * len(asked)):
+        return await _give_all(service, served, asked, caller)
+
+
+async def _give_all(
+    service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
+) -> list[Given | Exception]:
     arrived = service.clock.now()
     requests = [CallerRequest(each, caller, part) for part, each in enumerate(asked)]
     outcomes = await asyncio.gather(*(_answer(service, served, each) for each in requests))
@@ -223,10 +234,12 @@ async def _hold(
     service: Service, served: ServedRelease, rows: int, arrived: float
 ) -> tuple[int, float]:
     """Wait for the slot; which one it was, and how long one lasts."""
+    passed = service.clock.now() - arrived
+    service.metrics.working.labels(served.name).observe(passed)
     if served.delay is None or rows == 0:
         return 0, 0.0
     seconds = served.delay.seconds(rows)
-    slot = served.delay.slot(rows, service.clock.now() - arrived)
+    slot = served.delay.slot(rows, passed)
     if slot > 1:
         service.metrics.missed.labels(served.name).inc()
     await service.clock.wait_until(arrived + slot * seconds)
