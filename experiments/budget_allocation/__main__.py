@@ -22,13 +22,13 @@ from experiments.budget_allocation.policies import (
     AllocationPolicy,
     DynamicAllocation,
     EqualVariance,
-    Query,
     Situation,
     UniformOverHorizon,
 )
 from experiments.budget_allocation.traces import Asked, TraceSettings, make_trace
 from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.allocation import Query
 from voile.privacy.events import Gaussian
 
 TOTAL, DELTA = 1.0, 1e-5

@@ -15,42 +15,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting import ZeroConcentratedFilter
-from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.allocation import HOUR, PublishedAllocation, Query, hour_of
 from voile.privacy.events import Gaussian, PrivacyEvent
 
-HOUR: Final = 3600.0
 DAY: Final = 24 * HOUR
 _LATEST: Final = 300
-
-
-class QueryType(StrEnum):
-    """The three kinds of query of Algorithm 2."""
-
-    INDIVIDUAL = "individual"
-    BATCH = "batch"
-    AGGREGATE = "aggregate"
-
-
-@dataclass(frozen=True)
-class Query:
-    """What a policy may know about a query: public facts."""
-
-    time: float
-    kind: QueryType = QueryType.INDIVIDUAL
-    features: int = 10
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.time) or self.features < 1:
-            raise InvalidInput(
-                f"a query has a finite time and at least one feature, found {self.time}, "
-                f"{self.features}"
-            )
 
 
 @dataclass(frozen=True)
@@ -96,83 +70,12 @@ class UniformOverHorizon:
         return _gaussian(situation.account.budget / self.horizon * (1 - 1e-9))
 
 
-# --- Algorithm 2 of the recommender framework ----------------------------------------------------
-
-BASE_COST: Final = {QueryType.INDIVIDUAL: 2.0, QueryType.BATCH: 1.5, QueryType.AGGREGATE: 1.0}
-SAFETY_FACTOR: Final = 0.8
-MAX_QUERY_HORIZON: Final = 100
-AVERAGE_SENSITIVITY_SQUARED: Final = 2.5
-"""As printed. The mean of 4, 2.25 and 1 is 2.4167, and it leaves out the weight of the features."""
-
-
-def cost_weight(query: Query) -> float:
-    """Δbase·(1 + ln(1 + k)/ln 10): the paper's "sensitivity".
-
-    It bounds nothing: no data set is looked at. Here it is what it is good for, a weight that gives
-    larger queries a larger share.
-    """
-    return BASE_COST[query.kind] * (1 + math.log(1 + query.features) / math.log(10))
-
-
-def predicted_load(query: Query, history: Sequence[Query]) -> float:
-    """PredictFutureLoad: a rate an hour times a seasonal factor, called a number of queries."""
-    if len(history) < 10:
-        return 5.0 * len(history)
-    recent = history[-24:]
-    hours = (recent[-1].time - recent[0].time) / HOUR
-    rate = len(recent) / max(hours, 1.0)
-    return min(rate * seasonal_factor(query, history), MAX_QUERY_HORIZON)
-
-
-def seasonal_factor(query: Query, history: Sequence[Query]) -> float:
-    """max(24·N_h/N, 0.1) at the hour of the query."""
-    if len(history) < 24:
-        return 1.0
-    hour = _hour(query.time)
-    same = sum(_hour(each.time) == hour for each in history)
-    return max(24 * same / len(history), 0.1)
-
-
 @dataclass
-class DynamicAllocation:
-    """Algorithm 2, step by step, under the basic composition it assumes.
-
-    Slips of the published algorithm, kept as they are:
-
-    - With no history the predicted load is 0, so the first query gets 0.8 of everything, and each
-      later one a share of what is left: allocations decay geometrically and nothing is refused.
-    - An hourly *rate* is used as a *number* of queries still to come.
-    - Its "sensitivity" is a heuristic of query type and number of features (`cost_weight`).
-    - The printed mean 2.5 of the squared base values is 2.4167.
-    - Epsilons are subtracted (basic composition), although the text announces concentrated privacy.
-
-    Attributes:
-        total: the epsilon to give out.
-        delta: of each answer.
-        left: what was not given out yet.
-    """
-
-    total: float
-    delta: float
-    left: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        gaussian_noise_multiplier(self.total, self.delta)  # refuses what is no target
-        self.left = self.total
-
-    def allocate(self, query: Query, history: Sequence[Query]) -> float:
-        """The epsilon for this query; it is taken off what is left."""
-        current = cost_weight(query) ** 2
-        future = predicted_load(query, history) * AVERAGE_SENSITIVITY_SQUARED
-        allocation = current / (current + future) * self.left * SAFETY_FACTOR
-        self.left -= allocation
-        return allocation
+class DynamicAllocation(PublishedAllocation):
+    """Algorithm 2 of the recommender framework, as published."""
 
     def propose(self, situation: Situation) -> PrivacyEvent | None:
-        epsilon = self.allocate(situation.query, situation.history)
-        if epsilon < 1e-12:
-            return None
-        return Gaussian(gaussian_noise_multiplier(epsilon, self.delta))
+        return self.event(situation.query, situation.history)
 
 
 # --- ours -----------------------------------------------------------------------------------------
@@ -229,16 +132,12 @@ def expected_queries(now: float, until: float, history: Sequence[Query]) -> floa
         return (until - now) / HOUR
     rate = (len(history) - first) / max(now - history[first].time, DAY)
     days, rest = divmod(until - now, DAY)
-    hours = {(_hour(now) + n) % 24 for n in range(math.ceil(rest / HOUR))}
+    hours = {(hour_of(now) + n) % 24 for n in range(math.ceil(rest / HOUR))}
     latest = history[max(first, len(history) - _LATEST) :]
     # One imagined query each: an hour without queries is not without chance.
-    seen = len(hours) + sum(_hour(each.time) in hours for each in latest)
+    seen = len(hours) + sum(hour_of(each.time) in hours for each in latest)
     expected = rate * DAY * (days + seen / (24 + len(latest)))
     return expected + 2 * math.sqrt(expected)
-
-
-def _hour(time: float) -> int:
-    return int(time // HOUR) % 24
 
 
 def _gaussian(rho: float) -> PrivacyEvent | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments.budget_allocation.policies import DAY, HOUR, Query, QueryType
+from experiments.budget_allocation.policies import DAY
+from voile.privacy.allocation import HOUR, Query, QueryType
 
 
 @dataclass(frozen=True)

@@ -39,11 +39,16 @@ from voile.app.commands.audit import (
     VerifyProof,
 )
 from voile.app.commands.budget import (
+    ApproveCharge,
     BudgetHistory,
     ForecastBudget,
+    ListApprovals,
     OpenBudget,
+    PlanBudget,
     RenewBudget,
     ReportBudget,
+    RequestCharge,
+    SetBudgetPolicy,
     ShowBudgets,
     VerifyBudgets,
 )
@@ -335,6 +340,25 @@ CASES: Final[Mapping[str, Case]] = {
     ),
     "renew": Case(
         stated(RenewBudget, **LOG, account="customers", reason="new cohort"), "budget renew"
+    ),
+    "set rules": Case(
+        stated(
+            SetBudgetPolicy, **LOG, account="customers", renew="monthly", reason="rules of 2026"
+        ),
+        "budget policy",
+    ),
+    "request approval": Case(
+        stated(RequestCharge, **LOG, account="customers", noise=20.0, purpose="review"),
+        "budget request",
+    ),
+    "approve nothing": Case(
+        stated(ApproveCharge, **LOG, account="customers", request="99", caller="grace"),
+        "budget approve",
+        refused="InvalidInput",
+    ),
+    "list approvals": Case(stated(ListApprovals, **LOG, account="customers"), "budget approvals"),
+    "plan questions": Case(
+        stated(PlanBudget, **LOG, account="customers", questions=5, save_as="p.json"), "budget plan"
     ),
     "verify budgets": Case(stated(VerifyBudgets, **LOG), "budget verify"),
     "start a workspace": Case(Start.read({**STARTED, "folder": "study", "name": "risk"}), "init"),

@@ -186,8 +186,9 @@ class TestBadInput:
     @pytest.mark.parametrize("name", ["epsilon", "delta"])
     @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, True, "1", None])
     def test_promises_that_are_none(self, name: str, value: object) -> None:
+        orders = AdaptiveSpending((8.0,))  # without them a delta of 0 makes a pure account
         with pytest.raises(InvalidInput):
-            opening(**{name: value})  # type: ignore[arg-type]
+            opening(**{name: value, "spending": orders})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("event", [PureDp(1e-200), Gaussian(1e200), PureDp(1e200)])
     def test_a_cost_that_cannot_be_told_from_nothing_or_everything(

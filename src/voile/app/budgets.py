@@ -7,23 +7,27 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from voile.app.budget import open_budget, renew_budget
 from voile.app.budget.verification import Evidence, verify
 from voile.app.calls import Context
 from voile.app.commands.budget import (
+    ApproveCharge,
     BudgetHistory,
     ForecastBudget,
     OpenBudget,
     RenewBudget,
     ReportBudget,
+    RequestCharge,
+    SetBudgetPolicy,
     ShowBudgets,
     VerifyBudgets,
 )
 from voile.app.output_check import check_outputs, files_of
 from voile.app.workspace import declared_beside
 from voile.app.workspace.ledger_comparison import difference_from
+from voile.core.choices import member
 from voile.core.errors import InvalidInput
 from voile.core.guarantee import Protected, declared_maximum
 from voile.core.input_file import read_file, read_json
@@ -44,12 +48,15 @@ from voile.records.checkpoints import Kept, kept_checkpoint, read_policy
 from voile.records.ledger import (
     Account,
     AccountNode,
+    AccountPolicy,
     AdaptiveSpending,
     BudgetReport,
+    Calendar,
     Children,
     Entry,
     Forecast,
     Ledger,
+    Measure,
     Opening,
     PlannedSpending,
     ReplayKey,
@@ -151,6 +158,9 @@ def _refusals(log: AuditLog, t: Reader) -> Iterator[BudgetAct]:
 # --------------------------------------------------------------------------------------------------
 
 
+_Change: TypeAlias = OpenBudget | RenewBudget | SetBudgetPolicy | RequestCharge | ApproveCharge
+
+
 @dataclass(frozen=True)
 class BudgetResult:
     """What was done to an account, and the checkpoint after it.
@@ -229,7 +239,7 @@ def open_account(command: OpenBudget, context: Context) -> BudgetResult:
     asked = opening_of(command)
     for weakness in weaknesses(command.epsilon, command.delta):
         context.say(f"voile: warning: {weakness}")
-    with _records(command, context) as vault:
+    with opened_records(command, context) as vault:
         done = open_budget(
             vault.storage,
             vault.ledger,
@@ -237,10 +247,22 @@ def open_account(command: OpenBudget, context: Context) -> BudgetResult:
             asked,
             caller=command.caller,
             again=command.again,
+            policy=policy_from(command, None),
         )
         kept = vault.keep()
     facts = {"opened": command.account, "composition": done.account.composition}
+    facts |= _affords(done.account)
     return BudgetResult({**facts, "entry": done.entry}, kept)
+
+
+def _affords(account: Account) -> dict[str, Any]:
+    """What Gaussian releases pay for the orders by which pure releases fit, and what these get."""
+    if account.measure is None or not account.measure.is_mixed:
+        return {}
+    rho, *orders = account.budgets
+    lost = 1 - rho / Measure().budgets(account.epsilon, account.delta)[0]
+    pure = max(0.0, *orders)
+    return {"gaussian_releases": f"all but {lost:.2%} of it", "pure_releases": f"ε = {pure:.3g}"}
 
 
 def opening_of(command: OpenBudget) -> Opening:
@@ -251,19 +273,24 @@ def opening_of(command: OpenBudget) -> Opening:
         command.dataset,
         command.columns,
     )
-    plan = command.plan
     return Opening(
         name=command.account,
         protected=protected,
         epsilon=command.epsilon,
         delta=command.delta,
-        spending=AdaptiveSpending(command.orders)
-        if plan is None
-        else PlannedSpending(_events(plan)),
+        spending=_spending(command),
         parent=command.parent,
         children=Children.PARALLEL if command.parallel else Children.SEQUENTIAL,
         shares_rows_with=command.shares_rows_with,
     )
+
+
+def _spending(command: OpenBudget) -> AdaptiveSpending | PlannedSpending:
+    if command.plan is not None:
+        return PlannedSpending(_events(command.plan))
+    if command.rho_only:
+        return AdaptiveSpending(command.orders)
+    return AdaptiveSpending.for_all_kinds(command.orders)
 
 
 def open_or_compare(command: OpenBudget, context: Context, vault: Vault) -> Account:
@@ -285,10 +312,26 @@ def open_or_compare(command: OpenBudget, context: Context, vault: Vault) -> Acco
     return found
 
 
+def policy_from(stated: OpenBudget | SetBudgetPolicy, before: AccountPolicy | None) -> Any:
+    """The rules before with what is stated changed; None if nothing is stated."""
+    names = ("thresholds", "renew", "cool_down", "allowance", "window", "approval")
+    said = {name: getattr(stated, name) for name in names}
+    changed = {name: value for name, value in said.items() if value not in (None, ())}
+    if not changed:
+        return before
+    if "renew" in changed:
+        never = changed["renew"] == "never"
+        changed["renew"] = None if never else member(Calendar, changed["renew"])
+        changed |= {"cool_down": 0.0} if never else {}
+    if "window" in changed:
+        changed["window"] = member(Calendar, changed["window"])
+    return replace(before or AccountPolicy(), **changed)
+
+
 def renew_account(command: RenewBudget, context: Context) -> BudgetResult:
     """Start a new period, on record."""
     name = command.account
-    with _records(command, context) as vault:
+    with opened_records(command, context) as vault:
         done = renew_budget(
             vault.storage,
             vault.ledger,
@@ -313,7 +356,7 @@ def show_accounts(command: ShowBudgets, _context: Context) -> tuple[AccountUse, 
         nodes = ledger.nodes(t) if name is None else [ledger.node(t, name), *ledger.below(t, name)]
         return [_use(node, share_of(t, node)) for node in nodes]
 
-    with _reading(command.database) as storage:
+    with reading_ledger(command.database) as storage:
         return tuple(storage.read_snapshot(find))
 
 
@@ -323,7 +366,7 @@ def report_account(command: ReportBudget, context: Context) -> BudgetReport:
     if page is not None:
         check_outputs([page], files_of(_place(database)))
         context.check_overwriting([page], allowed=command.overwrite)
-    with _reading(database) as storage:
+    with reading_ledger(database) as storage:
         found = storage.read_snapshot(
             lambda t: budget_report(Ledger(), t, command.account, custodian=command.custodian)
         )
@@ -347,7 +390,7 @@ def forecast_account(command: ForecastBudget, _context: Context) -> ForecastResu
     """How many more answers fit, and until when."""
     event = None if command.noise is None else Gaussian(command.noise)
     window = 3600 * command.hours
-    with _reading(command.database) as storage:
+    with reading_ledger(command.database) as storage:
         found = storage.read_snapshot(
             lambda t: forecast(Ledger(), t, command.account, event, window=window)
         )
@@ -356,7 +399,7 @@ def forecast_account(command: ForecastBudget, _context: Context) -> ForecastResu
 
 def show_history(command: BudgetHistory, _context: Context) -> HistoryResult:
     """What happened to accounts, and what was refused."""
-    with _reading(command.database) as storage:
+    with reading_ledger(command.database) as storage:
         found = storage.read_snapshot(
             lambda t: budget_history(Ledger(), AuditLog.open(t), t, command.account)
         )
@@ -391,7 +434,7 @@ def _place(database: str, key: Path | None = None, policy: Path | None = None) -
     return usual_place(database=database, signing_key=key, policy=policy)
 
 
-def _records(command: OpenBudget | RenewBudget, context: Context) -> AbstractContextManager[Vault]:
+def opened_records(command: _Change, context: Context) -> AbstractContextManager[Vault]:
     """Those that the door has open, or opened for this call."""
     if context.service is not None:
         return nullcontext(context.service.vault)
@@ -400,7 +443,7 @@ def _records(command: OpenBudget | RenewBudget, context: Context) -> AbstractCon
 
 
 @contextmanager
-def _reading(database: str) -> Iterator[Storage]:
+def reading_ledger(database: str) -> Iterator[Storage]:
     """To look into; refused if it was set back behind the copy of the last checkpoint.
 
     What is beside the database decides: without its policy nobody knows whose signature counts.

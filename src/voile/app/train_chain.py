@@ -16,11 +16,12 @@ from voile.app.explain import ReleaseService
 from voile.app.explain.artefacts import ReleaseChain
 from voile.app.federate.quality import judged_rows
 from voile.app.trained_folder import TrainedFolder
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Guarantee
 from voile.core.schema import Rows, Schema
 from voile.models import Outputs
 from voile.pipelines.tables import TableRecords
+from voile.privacy.accounting.conversion import zcdp_budget
 from voile.privacy.events import Composed, PrivacyEvent, Zcdp
 from voile.privacy.mechanisms.parameters import MARGIN, checked_target
 from voile.records.ledger import Account
@@ -163,12 +164,20 @@ def granted_rho(account: Account, epsilon: float, delta: float) -> float:
 
     With Rényi orders it is enough that the cost fits at one of them.
     """
+    if account.delta == 0:
+        raise Refused(
+            f"account {account.name!r} promises delta = 0, and training draws Gaussian noise: open "
+            "an account with a delta above 0, such as 1e-6"
+        )
     epsilon, delta = checked_target(epsilon, delta, pure=False)
     if account.measure is None:
         raise InvalidInput(
             f"account {account.name!r} is a plan of events that were fixed when it was opened; "
             "training needs an account without a plan"
         )
+    if account.measure.is_mixed:
+        most = account.most_rho(epsilon, delta)
+        return min(zcdp_budget(epsilon, delta), most) * (1 - MARGIN)
     budgets, unit = account.measure.budgets(epsilon, delta), account.measure.cost(Zcdp(1.0))
     return max(each / cost for each, cost in zip(budgets, unit, strict=True)) * (1 - MARGIN)
 

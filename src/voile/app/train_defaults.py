@@ -116,7 +116,9 @@ def _terms(command: Train, rows: int) -> dict[str, Any]:
     name = Path(command.rows).stem if named else "table"
     usual = min(LARGEST_DELTA, _SHARE / max(rows, 1))
     delta = usual if command.delta is None else command.delta
-    return {"account": name, "dataset": name, "epsilon": command.epsilon, "delta": delta}
+    # It is as large as this training, which draws Gaussian noise: so it adds up nothing else.
+    promise = {"epsilon": command.epsilon, "delta": delta, "rho_only": True}
+    return {"account": name, "dataset": name, **promise}
 
 
 def _open_first(command: Train, context: Context, place: Place, rows: int) -> None:

@@ -22,9 +22,10 @@ from voile.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from voile.app.budget_rules import Allocation, BudgetPlan
     from voile.app.budgets import AccountUse, BudgetResult, ForecastResult, HistoryResult
     from voile.records.audit_log import Report
-    from voile.records.ledger import BudgetReport
+    from voile.records.ledger import ApprovalRow, BudgetReport
 
 _OPENED: Final = "log.db clinic --dataset clinic-v1 --epsilon 3 --delta 1e-6"
 app = typer.Typer(
@@ -109,6 +110,64 @@ def _show_history(found: HistoryResult, *, as_json: bool) -> None:
         out.print(f"and {found.left_out} earlier (--last 0 shows all)")
 
 
+def _show_approvals(rows: Sequence[ApprovalRow], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"requests": [row._asdict() for row in rows]})
+        return
+    from voile.views.tables import folded_table
+
+    table = folded_table("request", "asked by", "for", "event", "approved by", "charge")
+    for row in rows:
+        table.add_row(row.number, row.caller, row.purpose, row.event, row.approver, row.charge)
+    console().print(table)
+
+
+def _show_plan(found: BudgetPlan, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_plan_facts(found))
+        return
+    from voile.views.tables import folded_table
+
+    names = [each.policy for each in found.allocations]
+    table = folded_table("question", *(f"{name}: ε, noise" for name in names))
+    for number in _shown(found.questions):
+        table.add_row(str(number + 1), *(_one(each, number) for each in found.allocations))
+    out = console()
+    out.print(table)
+    equal, noise = found.allocations[0], found.allocations[0].events[0]
+    for each in found.allocations:
+        used = "more than is left" if each.used is None else f"{each.used:.1%} of the account"
+        count = 0 if noise is None else each.within(noise.noise_multiplier)
+        out.print(
+            f"{each.policy}: uses {used}; {count} answers as precise as those of {equal.policy}"
+        )
+    out.print(f"ε of each answer by itself at δ = {found.delta:.3g}; nothing was spent")
+
+
+def _shown(count: int) -> list[int]:
+    """The first ten and the last."""
+    return sorted({*range(min(count, 10)), count - 1})
+
+
+def _one(each: Allocation, number: int) -> str:
+    event = each.events[number]
+    if event is None:
+        return "nothing left"
+    return f"{each.epsilons[number]:.3g}, {event.noise_multiplier:.4g}"
+
+
+def _plan_facts(found: BudgetPlan) -> dict[str, object]:
+    plans = {
+        each.policy: {
+            "epsilons": list(each.epsilons),
+            "noise": [None if event is None else event.noise_multiplier for event in each.events],
+            "used": each.used,
+        }
+        for each in found.allocations
+    }
+    return {"account": found.account, "delta": found.delta, "policies": plans}
+
+
 def _show_verified(found: Report, *, as_json: bool) -> None:
     show_verified(found, {"steps": [asdict(step) for step in found.steps]}, as_json=as_json)
 
@@ -120,4 +179,9 @@ _add("report", commands.ReportBudget, _show_report, "log.db clinic --html budget
 _add("history", commands.BudgetHistory, _show_history, "log.db clinic")
 _add("forecast", commands.ForecastBudget, _show_forecast, "log.db clinic --noise 20")
 _add("renew", commands.RenewBudget, _show_done, "log.db clinic --reason 'new cohort, approved'")
+_add("policy", commands.SetBudgetPolicy, _show_done, "log.db clinic --renew monthly --reason rules")
+_add("request", commands.RequestCharge, _show_done, "log.db clinic --noise 5 --purpose review")
+_add("approve", commands.ApproveCharge, _show_done, "log.db clinic 7 --caller grace")
+_add("approvals", commands.ListApprovals, _show_approvals, "log.db clinic")
+_add("plan", commands.PlanBudget, _show_plan, "log.db clinic --questions 20")
 _add("verify", commands.VerifyBudgets, _show_verified, "log.db --key audit.key")

@@ -94,11 +94,22 @@ class MomentsBudget:
 
     @classmethod
     def concentrated(
-        cls, *, users: int, items: int, relation: Relation, epsilon: float, delta: float
+        cls,
+        *,
+        users: int,
+        items: int,
+        relation: Relation,
+        epsilon: float,
+        delta: float,
+        most_rho: float = math.inf,
     ) -> Self:
-        """The least noise that an adaptive account of (epsilon, delta) grants (zCDP)."""
+        """The least noise that an adaptive account of (epsilon, delta) grants (zCDP).
+
+        Args:
+            most_rho: what the account can grant at all.
+        """
         epsilon, delta = checked_target(epsilon, delta, pure=False)
-        mu = math.sqrt(2 * zcdp_budget(epsilon, delta)) * (1 - SLACK)
+        mu = math.sqrt(2 * min(zcdp_budget(epsilon, delta), most_rho)) * (1 - SLACK)
         return cls(users=users, items=items, relation=relation, mu=mu)
 
     @property

@@ -51,6 +51,8 @@ class Duty(StrEnum):
     """See the log and its proofs, and all budgets; never rows or answers."""
     ADMINISTER = "administer"
     """Open and renew accounts, issue and revoke keys."""
+    APPROVE = "approve"
+    """Approve expensive charges that somebody else asked for, on accounts of the key."""
     OPERATE = "operator"
     """See metrics and the interface's description."""
 

@@ -120,6 +120,7 @@ FOR_OPERATORS: Final = Depends(needs(Duty.OPERATE))
 Explaining = Annotated[Caller, FOR_EXPLAINERS]
 Observing = Annotated[Caller, Depends(needs(Duty.OBSERVE, Duty.AUDIT))]
 Owning = Annotated[Caller, Depends(needs(Duty.OBSERVE))]
+Approving = Annotated[Caller, Depends(needs(Duty.APPROVE))]
 Administering = Annotated[Caller, Depends(needs(Duty.ADMINISTER))]
 OneService = Annotated[Service, Depends(_service)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import (
     AliasChoices,
@@ -159,6 +159,13 @@ class OpeningBody(_Body):
     parallel: StrictBool = False
 
 
+class ChargeBody(_Body):
+    """A charge that somebody asks to be approved: the event as a refusal shows it."""
+
+    event: Annotated[dict[str, Any], Field(max_length=8)]
+    purpose: Text
+
+
 class RenewalBody(_Body):
     """A new period of an account."""
 
@@ -169,7 +176,7 @@ class KeyBody(_Body):
     """A key to issue."""
 
     caller: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@ -]{0,63}$")]
-    duties: Annotated[list[Text], Field(min_length=1, max_length=5)]
+    duties: Annotated[list[Text], Field(min_length=1, max_length=6)]
     accounts: Annotated[list[Text], Field(max_length=100)] = []
     roles: Annotated[list[Role], Field(max_length=4)] = [Role.ANALYST]
     level: Level = Level.DETAILED

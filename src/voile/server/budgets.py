@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from voile.app.budget import open_budget, renew_budget
+from voile.app.budget import approve_request, open_budget, renew_budget, request_approval
 from voile.app.budgets import BudgetAct, budget_history
 from voile.app.commands.serve import AddKey
 from voile.app.keys import (
@@ -24,11 +24,26 @@ from voile.app.keys import (
 from voile.app.serving import Caller, NotGranted, ServedWorkspace, UnknownName
 from voile.core.errors import Refused
 from voile.core.guarantee import Protected
+from voile.privacy.events import from_dict
 from voile.records.access import Duty, find_account, list_keys, registered_accounts
-from voile.records.ledger import Children, Opening, budget_report, forecast
+from voile.records.ledger import (
+    AdaptiveSpending,
+    Children,
+    Opening,
+    approvals_of,
+    budget_report,
+    forecast,
+)
 from voile.records.storage import Reader
-from voile.server.answering import Administering, Observing, OneService, Owning
-from voile.server.bodies import KeyBody, OpeningBody, RenewalBody
+from voile.server.answering import (
+    Administering,
+    Approving,
+    Explaining,
+    Observing,
+    OneService,
+    Owning,
+)
+from voile.server.bodies import ChargeBody, KeyBody, OpeningBody, RenewalBody
 
 router = APIRouter(prefix="/api/v1")
 _DAY = 86_400.0
@@ -151,6 +166,32 @@ async def renew_account(
     return await asyncio.to_thread(_renew, service.workspace, account, body, caller)
 
 
+@router.get("/budgets/{account}/requests", tags=["approvals"])
+async def show_requests(account: str, service: OneService, caller: Approving) -> dict[str, Any]:
+    """Charges that were asked to be approved, with the approvals and the charges that used them."""
+
+    def find(_: ServedWorkspace, t: Reader, name: str) -> list[dict[str, Any]]:
+        return [row._asdict() | {"account": account} for row in approvals_of(t, name)]
+
+    return {"requests": await _about(service.workspace, account, caller, find)}
+
+
+@router.post("/budgets/{account}/requests", tags=["approvals"], status_code=201)
+async def request_charge(
+    account: str, body: ChargeBody, service: OneService, caller: Explaining
+) -> dict[str, Any]:
+    """Ask that a second person approve a charge, on record; the price must fit now."""
+    return await asyncio.to_thread(_request, service.workspace, account, body, caller)
+
+
+@router.post("/budgets/{account}/requests/{request}/approve", tags=["approvals"])
+async def approve_charge(
+    account: str, request: str, service: OneService, caller: Approving
+) -> dict[str, Any]:
+    """Approve what somebody else asked for, on record. The charge checks the price again."""
+    return await asyncio.to_thread(_approve, service.workspace, account, request, caller)
+
+
 @router.get("/keys", tags=["administration"])
 async def show_keys(service: OneService, caller: Administering) -> dict[str, Any]:
     """Keys by their public names; of an administrator of some accounts, those of these accounts."""
@@ -183,6 +224,7 @@ def _open(workspace: ServedWorkspace, body: OpeningBody, caller: Caller) -> dict
         protected=Protected(body.unit, body.relation, body.dataset, tuple(body.columns)),
         epsilon=body.epsilon,
         delta=body.delta,
+        spending=AdaptiveSpending.for_all_kinds(),
         parent=parent,
         children=Children.PARALLEL if body.parallel else Children.SEQUENTIAL,
     )
@@ -196,14 +238,44 @@ def _renew(
     workspace: ServedWorkspace, public: str, body: RenewalBody, caller: Caller
 ) -> dict[str, Any]:
     vault = workspace.vault
-    account = vault.storage.read_snapshot(lambda t: find_account(t, public))
-    if account is None or not caller.grants.covers(account):
-        raise UnknownName("there is no account of this name")
+    account = _covered(workspace, public, caller)
     who = caller.grants.caller
     done = renew_budget(
         vault.storage, vault.ledger, vault.log, account, reason=body.reason, caller=who
     )
     return {"account": public, "period": done.period}
+
+
+def _covered(workspace: ServedWorkspace, public: str, caller: Caller) -> str:
+    account = workspace.vault.storage.read_snapshot(lambda t: find_account(t, public))
+    if account is None or not caller.grants.covers(account):
+        raise UnknownName("there is no account of this name")
+    return account
+
+
+def _request(
+    workspace: ServedWorkspace, public: str, body: ChargeBody, caller: Caller
+) -> dict[str, Any]:
+    account, vault = _covered(workspace, public, caller), workspace.vault
+    done = request_approval(
+        vault.storage,
+        vault.ledger,
+        vault.log,
+        account,
+        from_dict(body.event),
+        purpose=body.purpose,
+        caller=caller.grants.caller,
+    )
+    return {"account": public, "request": done.row.number, "share": done.share}
+
+
+def _approve(
+    workspace: ServedWorkspace, public: str, request: str, caller: Caller
+) -> dict[str, Any]:
+    account, vault = _covered(workspace, public, caller), workspace.vault
+    who = caller.grants.caller
+    done = approve_request(vault.storage, vault.ledger, vault.log, account, request, caller=who)
+    return {"account": public, "request": request, "share": done.share}
 
 
 def _issue(workspace: ServedWorkspace, body: KeyBody, caller: Caller) -> dict[str, Any]:

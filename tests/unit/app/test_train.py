@@ -112,7 +112,7 @@ def test_three_releases_are_charged_once_and_given_again(home: Path) -> None:
 def test_the_account_is_charged_what_the_guarantee_says(tmp_path: Path) -> None:
     home = write_people(tmp_path, 300, epsilon=1.5)
     made = handle(asked(home, epsilon=1.5)).trained  # the whole account
-    assert made.guarantee.epsilon == pytest.approx(1.5, rel=1e-6)
+    assert made.guarantee.epsilon == pytest.approx(1.5, rel=2e-3)  # two orders share delta
     assert made.guarantee.epsilon <= 1.5
     rho = sum(event.rho for event in made.events)
     assert zcdp_to_epsilon(rho, DELTA) == pytest.approx(made.guarantee.epsilon, rel=1e-6)

@@ -54,7 +54,8 @@ def spend(share: float = 0.02, content: str = "row 1") -> None:
 
 def test_open_show_and_the_copy_of_the_checkpoint(run: Any) -> None:
     said = run("budget", "open", "log.db", "clinic", *OPEN)
-    assert said["composition"] == "filter: zcdp"
+    assert said["composition"] == "filter: zcdp or renyi 64 1024"
+    assert said["gaussian_releases"].startswith("all but 0.")
     assert said["checkpoint"] == "audit.checkpoint (1 records)"
     run("budget", "open", "log.db", "wards", *OPEN, "--parent", "clinic", "--parallel")
     accounts = run("budget", "show", "log.db")["accounts"]
@@ -370,3 +371,23 @@ def test_a_refusal_of_more_than_the_whole_budget_does_not_advise_to_renew(run: A
         spend(5.0)
     assert "voile budget renew" not in str(refused.value)
     assert len(str(refused.value)) <= 300
+
+
+def test_rules_requests_and_plans(run: Any) -> None:
+    run("budget", "open", "log.db", "clinic", *OPEN, "--threshold", "60", "--approval", "0.1")
+    said = run("budget", "policy", "log.db", "clinic", "--renew", "monthly", "--reason", "rules")
+    assert said["policy"] == "alerts at 60 %; renewed monthly; approval above 10 % of the budget"
+    said = run("budget", "policy", "log.db", "clinic", "--renew", "never", "--reason", "rules")
+    assert "renewed" not in said["policy"]
+    asked = run("budget", "request", "log.db", "clinic", "--noise", "9", "--purpose", "x")
+    number = asked["request"]
+    run("budget", "approve", "log.db", "clinic", number, "--caller", "grace")
+    (row,) = run("budget", "approvals", "log.db", "clinic")["requests"]
+    assert (row["caller"], row["approver"], row["charge"]) == ("custodian", "grace", "")
+    plan = run("budget", "plan", "log.db", "clinic", "--questions", "4", "--save", "plan.json")
+    equal, paper = plan["policies"]["equal"], plan["policies"]["algorithm-2"]
+    assert len(set(equal["noise"])) == 1
+    assert 0.999 < equal["used"] <= 1
+    assert paper["epsilons"][0] > paper["epsilons"][1] > paper["epsilons"][3]
+    assert len(json.loads(Path("plan.json").read_text())) == 4
+    assert run("budget", "verify", "log.db")["verified"]

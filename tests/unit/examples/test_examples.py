@@ -8,7 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import clinics, credit_decision, fraud_alert, hospital_risk, mlflow_receipts
+from examples import (
+    clinics,
+    credit_decision,
+    fraud_alert,
+    hospital_risk,
+    mlflow_receipts,
+    privacy_guide,
+)
 
 from voile import Explanation
 from voile.core.row_note import KnownNote
@@ -82,6 +89,36 @@ def test_the_files_of_the_first_hour_are_written_once(tmp_path: Path) -> None:
 def test_the_files_of_the_first_hour_are_the_same_everywhere(tmp_path: Path) -> None:
     clinics.main(tmp_path)
     assert (tmp_path / "north.csv").read_text(encoding="utf-8").splitlines()[1] == FIRST
+
+
+def test_the_examples_of_the_privacy_guide_print_its_figures(tmp_path: Path) -> None:
+    """Or why ours differ: examples 1 and 5, and two lines of example 4."""
+    noise, tracked, alerts, report, federated = privacy_guide.main(tmp_path).lines
+    assert noise[0] == "Original SHAP: [0.3, -0.2, 0.5, 0.1]"
+    assert "noise of scale 2.20" in noise[2]
+    assert tracked[:4] == (
+        "Budget consumed: 20%",
+        "Budget consumed: 35%",
+        "Budget consumed: 65%",
+        "Budget exceeded! Remaining: 3.5",
+    )
+    assert tracked[4] == "A pure release of at most epsilon = 3.5 would fit"
+    assert alerts == (
+        "[WARNING] Privacy budget 50% consumed (5.0/10.0)",
+        "[WARNING] Privacy budget 75% consumed (7.5/10.0)",
+        "[CRITICAL] Privacy budget 90% consumed (9.0/10.0)",
+    )
+    assert report[:4] == (
+        "Total Queries: 8",
+        "Budget Consumed: 87%",
+        "Remaining Budget: 1.3",
+        "Risk Level: HIGH",
+    )
+    assert not any("ncrease epsilon" in line for line in report)
+    assert (tmp_path / "privacy-audit.json").stat().st_size > 1_000
+    assert federated[0] == "Global SHAP without noise: [[0.3, -0.2], [0.5, 0.1]]"
+    assert "disjoint hospitals: epsilon = 1.00" in federated[2]
+    assert "the same patients: epsilon = 3.00" in federated[3]
 
 
 def test_an_explanation_goes_into_mlflow_with_its_receipt(

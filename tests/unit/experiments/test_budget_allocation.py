@@ -7,23 +7,25 @@ import math
 import pytest
 from experiments.budget_allocation.policies import (
     DAY,
-    HOUR,
     DynamicAllocation,
     EqualVariance,
     FixedEvent,
-    Query,
-    QueryType,
     Situation,
     UniformOverHorizon,
-    cost_weight,
     expected_queries,
-    predicted_load,
-    seasonal_factor,
 )
 
 from voile.core.errors import InvalidInput
 from voile.privacy.accounting import ZeroConcentratedFilter
 from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+from voile.privacy.allocation import (
+    HOUR,
+    Query,
+    QueryType,
+    cost_weight,
+    predicted_load,
+    seasonal_factor,
+)
 from voile.privacy.events import Gaussian
 
 ACCOUNT = ZeroConcentratedFilter(1.0, 1e-5)

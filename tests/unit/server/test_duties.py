@@ -18,6 +18,8 @@ from tests.unit.server.examples import (
     shop_beside,
 )
 
+from voile.app.budget import request_approval
+from voile.privacy.events import Gaussian
 from voile.records.access import Duty
 
 OPEN = {
@@ -29,6 +31,7 @@ OPEN = {
     ("POST", "/witness/add-checkpoint"),
 }
 OPENING = {"name": "new", "dataset": "new", "epsilon": 1.0, "delta": 1e-6}
+CHARGE = {"event": {"kind": "gaussian", "noise_multiplier": 50.0}, "purpose": "review"}
 ENDPOINTS: list[tuple[str, str, Any, set[Duty]]] = [
     ("GET", "/api/v1/releases", None, {Duty.EXPLAIN}),
     (
@@ -71,6 +74,9 @@ ENDPOINTS: list[tuple[str, str, Any, set[Duty]]] = [
     ("GET", "/log/checkpoint", None, {Duty.AUDIT}),
     ("GET", "/log/tile/{place}", None, {Duty.AUDIT}),
     ("POST", "/api/v1/budgets", OPENING, {Duty.ADMINISTER}),
+    ("GET", "/api/v1/budgets/{account}/requests", None, {Duty.APPROVE}),
+    ("POST", "/api/v1/budgets/{account}/requests", CHARGE, {Duty.EXPLAIN}),
+    ("POST", "/api/v1/budgets/{account}/requests/{request}/approve", None, {Duty.APPROVE}),
     ("POST", "/api/v1/budgets/{account}/renew", {"reason": "new year"}, {Duty.ADMINISTER}),
     ("GET", "/api/v1/keys", None, {Duty.ADMINISTER}),
     ("POST", "/api/v1/keys", {"caller": "bob", "duties": ["explain"]}, {Duty.ADMINISTER}),
@@ -102,8 +108,17 @@ def places(house: House) -> dict[str, str]:
         "{record}": str(record),
         "{name}": "approval",
         "{account}": house.workspace.public_name(BUDGET),
+        "{request}": _requested(house),
         "{place}": "0/000.p/2",
     }
+
+
+def _requested(house: House) -> str:
+    vault = house.workspace.vault
+    asked = {"purpose": "review", "caller": "somebody else"}
+    storage, ledger, log = vault.storage, vault.ledger, vault.log
+    done = request_approval(storage, ledger, log, BUDGET, Gaussian(50.0), **asked)
+    return done.row.number
 
 
 def test_each_endpoint_takes_its_duty_and_no_other(house: House, places: dict[str, str]) -> None:

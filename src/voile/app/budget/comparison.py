@@ -17,7 +17,9 @@ from voile.privacy.accounting.measures import Sums, fits
 from voile.records.audit_log import (
     AnswersErasedRecord,
     AuditLog,
+    BudgetApprovalRecord,
     BudgetOpenedRecord,
+    BudgetPolicyRecord,
     BudgetRenewedRecord,
     ParticipationRecord,
     ReleaseRecord,
@@ -31,6 +33,7 @@ from voile.records.ledger import (
     Ledger,
     Measure,
     ReplayKey,
+    approvals_of,
     charge_name,
 )
 from voile.records.ledger.event_text import event_for_log, event_from, read
@@ -169,9 +172,18 @@ def _never_charged(kept: AnswerRow) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-_Act: TypeAlias = BudgetOpenedRecord | BudgetRenewedRecord | ReleaseRecord | ParticipationRecord
+_Act: TypeAlias = (
+    BudgetOpenedRecord
+    | BudgetRenewedRecord
+    | BudgetPolicyRecord
+    | BudgetApprovalRecord
+    | ReleaseRecord
+    | ParticipationRecord
+)
 Progress: TypeAlias = Callable[[int, int], object]
 _PAGE: Final = 1000
+SPENT: Final = "spent"
+"""The step of an approval that has no entry of its own: the charge is that entry."""
 
 
 class Comparison:
@@ -201,6 +213,7 @@ class Comparison:
         self._waiting: dict[str, Entry] = {}
         self._read = dict.fromkeys(roots, 0)
         self._other_acts = 0
+        self._spent: list[BudgetApprovalRecord] = []
         self._opened: dict[str, BudgetOpenedRecord] = {}
         """The last opening of each account; one that was never used may have been opened again."""
         self.entries = self.acts = 0
@@ -211,6 +224,7 @@ class Comparison:
         again, unreadable = self._follow(_contents(t, log, progress))
         for opened in self._opened.values():
             self._check_terms(opened)
+        self.charges += [said for each in self._spent if (said := _unspent(t, each))]
         self._read_the_rest()
         self.journal = [
             *self._check.problems,
@@ -250,15 +264,18 @@ class Comparison:
                 record = decode_record(content)
                 if isinstance(record, AnswersErasedRecord):
                     self._answers.take_erasure(record)
-                if isinstance(record, _Act):
+                if isinstance(record, BudgetApprovalRecord) and record.step == SPENT:
+                    self._spent.append(record)
+                elif isinstance(record, _Act):
                     self.acts += 1
-                    again.apply(self._movement(number, record), _nothing(record, again))
+                    again.apply(self._movement(number, record), _measure(record, again))
             except ValueError as error:  # InvalidInput is one
                 unreadable.append(f"record {number}: {error}")
         return again, unreadable
 
     def _movement(self, number: int, record: _Act) -> Movement:
-        cost = read(record.cost) if record.cost else ()
+        stated = getattr(record, "cost", None)
+        cost = read(stated) if stated else ()
         if isinstance(record, BudgetOpenedRecord):
             self._other_acts -= 1
             self._opened[record.account] = record
@@ -273,6 +290,9 @@ class Comparison:
         if isinstance(record, BudgetRenewedRecord):
             self._other_acts -= 1
             return Movement(act=Act.RENEWED, account=record.account, cost=cost)
+        if isinstance(record, BudgetPolicyRecord | BudgetApprovalRecord):
+            self._other_acts -= 1
+            return Movement(act=Act.POLICY, account=record.account)
         entry = self._entry_of(record.charge)
         event = record.event or ""
         if entry is not None:
@@ -357,6 +377,14 @@ class Comparison:
             self.costs.append(f"{charge_name(entry)}: {error}")
 
 
+def _unspent(t: Reader, record: BudgetApprovalRecord) -> str:
+    """What is wrong with an approval that the log calls spent."""
+    found = [each for each in approvals_of(t, record.account) if each.number == record.request]
+    if found and found[0].charge == record.charge:
+        return ""
+    return f"{record.charge}: the approval that it used is not the ledger's"
+
+
 def _contents(t: Reader, log: AuditLog, progress: Progress | None) -> Iterator[bytes]:
     first, size = 0, log.head(t).size
     while page := log.records(t, first=first, limit=_PAGE):
@@ -366,14 +394,14 @@ def _contents(t: Reader, log: AuditLog, progress: Progress | None) -> Iterator[b
             progress(first, size)
 
 
-def _nothing(record: _Act, again: Recomputation) -> Sums:
-    """The zero of an account's measure, as far as an opening needs it."""
+def _measure(record: _Act, again: Recomputation) -> Measure | None:
+    """An account's measure, as far as an opening needs it."""
     if not isinstance(record, BudgetOpenedRecord):
-        return ()
+        return None
     if record.parent in again.accounts:
-        return tuple(0.0 for _ in again.accounts[record.parent].standing.spent)
-    _, _, orders = (record.composition or "").partition("renyi ")
-    return Measure(tuple(map(float, orders.split()))).nothing
+        return again.accounts[record.parent].measure
+    kind, _, name = (record.composition or "").partition("filter: ")
+    return None if kind else Measure.from_name(name or "zcdp")
 
 
 def _says(entry: Entry, account: str, cost: Sums, event: str) -> bool:

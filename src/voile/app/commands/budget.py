@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from voile.app.commands.fields import (
+    Command,
     LedgerDatabase,
     RelationKey,
     SigningFiles,
@@ -12,6 +13,7 @@ from voile.app.commands.fields import (
     custodian_field,
 )
 from voile.core.guarantee import ProtectedUnit, Relation
+from voile.privacy.allocation import QueryType
 
 
 class _Account(LedgerDatabase):
@@ -32,7 +34,37 @@ class _Act(SigningFiles):
     )
 
 
-class OpenBudget(_Act, _Account):
+class _Rules(Command):
+    """Rules beyond the budget; what is not stated stays as it is."""
+
+    thresholds: tuple[int, ...] = custodian_field(
+        "Record an alert at this percentage; repeatable. Default: 50, 75 and 90.",
+        default=(),
+        option="--threshold",
+    )
+    renew: str | None = custodian_field(
+        "End a period and renew the account: daily, weekly, monthly, quarterly, yearly or never.",
+        default=None,
+        example="monthly",
+    )
+    cool_down: float | None = custodian_field(
+        "Hours between two periods in which nothing is granted.", default=None, ge=0
+    )
+    allowance: float | None = custodian_field(
+        "The share of the budget that one caller may use in a window.", default=None, ge=0, le=1
+    )
+    window: str | None = custodian_field(
+        "Window of the allowance: daily, weekly, monthly, quarterly or yearly.", default=None
+    )
+    approval: float | None = custodian_field(
+        "A second person approves what takes more than this share of the budget.",
+        default=None,
+        ge=0,
+        le=1,
+    )
+
+
+class OpenBudget(_Rules, _Act, _Account):
     """Open an account: the root of a data set, or one below another account."""
 
     dataset: str = custodian_field("Label of the data set's version.", example="clinic-v1")
@@ -58,6 +90,9 @@ class OpenBudget(_Act, _Account):
     orders: tuple[float, ...] = custodian_field(
         "Rényi order, for DP-SGD; repeatable.", default=(), option="--order"
     )
+    rho_only: bool = custodian_field(
+        "Add up rho alone: for an account that only Gaussian releases will use.", default=False
+    )
     plan: Path | None = custodian_field(
         "JSON list of events: a fixed plan instead of an open budget.", default=None, metavar="FILE"
     )
@@ -77,6 +112,62 @@ class RenewBudget(_Act, _Account):
     """Renew an account and all below it. What was released before stays released."""
 
     reason: str = custodian_field("Reason; recorded in the audit log.", example="new cohort")
+
+
+class SetBudgetPolicy(_Rules, _Act, _Account):
+    """Set rules beyond the budget: alerts, calendar, allowances, approval. Changes are logged."""
+
+    reason: str = custodian_field("Reason; recorded in the audit log.", example="new year")
+
+
+class _Price(Command):
+    event: str | None = caller_field(
+        "The event as JSON, as a refusal shows it.", default=None, metavar="JSON"
+    )
+    noise: float | None = caller_field("Or a noise multiplier of Gaussian noise.", default=None)
+    epsilon: float | None = caller_field("Or the epsilon of a pure release.", default=None)
+
+
+class RequestCharge(_Price, _Act, _Account):
+    """Ask that a second person approve a charge; price and account are checked at once."""
+
+    purpose: str = caller_field("What it is for.", example="yearly review")
+
+
+class ApproveCharge(_Act, _Account):
+    """Approve what somebody else asked for. The charge itself checks the price again."""
+
+    request: str = custodian_field("Number of the request.", option="", metavar="REQUEST")
+
+
+class ListApprovals(_Account):
+    """List requests for approval, approvals, and the charges that used them."""
+
+
+class PlanBudget(_Account):
+    """Compare ways to spend what is left on so many questions. Nothing is spent.
+
+    Equal noise answers most questions at a given noise. Algorithm 2 is that of the recommender
+    framework, as published.
+    """
+
+    questions: int = caller_field("How many questions.", example=20, ge=1, le=10_000)
+    kind: QueryType = caller_field(
+        "Kind of question, for Algorithm 2: individual, batch or aggregate.",
+        default=QueryType.INDIVIDUAL,
+    )
+    features: int = caller_field("Features of a question, for Algorithm 2.", default=10, ge=1)
+    hours: float = caller_field("Hours between questions, for Algorithm 2.", default=1.0, gt=0)
+    policy: str = caller_field("Which to save: 'equal' or 'algorithm-2'.", default="equal")
+    save_as: Path | None = custodian_field(
+        "Write the events of that policy, for `voile budget open --plan`.",
+        default=None,
+        option="--save",
+        metavar="FILE",
+    )
+    overwrite: bool = custodian_field(
+        "Overwrite a file of this name without asking.", default=False, option="--yes"
+    )
 
 
 class ReportBudget(_Account):

@@ -40,7 +40,7 @@ class _Keys(Command):
 class AddKey(_Keys):
     """Issue an API key. It is shown once: only a digest of it is stored.
 
-    Duties: explain, observe, audit, administer, operator.
+    Duties: explain, observe, audit, administer, approve, operator.
 
     >>> AddKey(holder="ward 3", duties=("explain",)).days
     90.0

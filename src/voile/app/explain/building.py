@@ -350,6 +350,12 @@ def _features_only(inputs: ExplanationInputs) -> None:
 
 def _delta(inputs: ExplanationInputs, account: Account) -> float:
     stated, usual = inputs.spec.delta, SHARE_OF_DELTA * account.delta
+    if account.delta == 0:
+        raise Refused(
+            f"account {account.name!r} promises delta = 0, and this release draws Gaussian noise. "
+            "Without a delta the names of the top features of a row can be had (`--top`); for the "
+            "rest open an account with a delta above 0, such as 1e-6"
+        )
     # Whoever types the default asks the same question: 0.1 * 1e-5 is not 1e-6 to the last bit.
     is_usual = stated is None or math.isclose(stated, usual, rel_tol=1e-12)
     return usual if stated is None or is_usual else stated

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, Protocol, TypeAlias
 
-from voile.app.budget import opened_child_record
+from voile.app.budget import log_approval, opened_child_record
 from voile.app.explain.per_record import (
     accounts_to_carry,
     carried_mark,
@@ -314,7 +314,10 @@ def _pay(
 
     def write_record(grant: Grant) -> int:
         record = _record(vault, request, asked, grant, drawn)
-        return vault.log.append_encoded(t, record).number
+        number = vault.log.append_encoded(t, record).number
+        if grant.approval is not None:
+            log_approval(t, vault.log, grant.approval, "spent", grant.time)
+        return number
 
     def open_below(parent: Account, name: str) -> None:
         done = vault.ledger.open_child(t, parent, name, caller=request.caller)

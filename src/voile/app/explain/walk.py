@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
+from voile.app.budget import renew_due
 from voile.app.explain.charging import (
     AccountQuestions,
     Answer,
@@ -172,6 +173,7 @@ def _look_all(vault: Vault, t: Reader, asked: Asked) -> list[Looked | Exception]
 
 def _look_and_record(vault: Vault, t: Transaction, asked: Asked) -> list[Looked | Exception]:
     with grouped_writes(t) as t:
+        renew_due(t, vault.ledger, vault.log)  # a period that is over refuses everything
         looked = _look_all(vault, t, asked)
         for questions, found in zip(asked, looked, strict=True):
             if isinstance(found, BudgetExceeded) and not isinstance(questions, Exception):

@@ -16,6 +16,7 @@ from voile.app.explain.artefacts import Made, ReleaseChain
 from voile.core.choices import chosen
 from voile.core.errors import Refused
 from voile.core.guarantee import Guarantee
+from voile.privacy.accounting.measures import MeasureKind
 from voile.privacy.calibration import Reading
 from voile.privacy.events import Composed, PrivacyEvent
 from voile.recommenders import (
@@ -171,7 +172,7 @@ def _reading(account: Account, delta: float) -> Reading | None:
     measure = account.measure
     if account.is_plan or measure is None:
         return None
-    if not measure.orders:
+    if measure.kind is not MeasureKind.RENYI:
         raise Refused(
             f"account {account.name!r} cannot hold sampled noise, by which a network is trained: "
             "open one with Rényi orders (`voile budget open ... --order 8 --order 16 --order 32`)"
@@ -187,14 +188,16 @@ def budget_for(
     A plan of both events is composed exactly; an adaptive account adds up concentrated costs and
     needs a little more noise for the same figures.
     """
-    make = MomentsBudget.exact if account.is_plan else MomentsBudget.concentrated
-    return make(
-        users=len(interactions),
-        items=len(interactions.catalogue),
-        relation=account.protected.relation,
-        epsilon=epsilon,
-        delta=delta,
-    )
+    facts: dict[str, Any] = {
+        "users": len(interactions),
+        "items": len(interactions.catalogue),
+        "relation": account.protected.relation,
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    if account.is_plan:
+        return MomentsBudget.exact(**facts)
+    return MomentsBudget.concentrated(**facts, most_rho=account.most_rho(epsilon, delta))
 
 
 def _first(

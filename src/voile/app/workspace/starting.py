@@ -34,7 +34,7 @@ from voile.models import names_object
 from voile.records.audit_log import Policy, SigningKey
 from voile.records.checkpoints import read_policy
 from voile.records.ledger import PART as LEDGER_PART
-from voile.records.ledger import Account, Children, Ledger, Opening
+from voile.records.ledger import Account, AdaptiveSpending, Children, Ledger, Opening
 from voile.records.storage import open_storage
 from voile.records.vault import DATABASE, WORKSPACE, Place, Vault, open_vault_at
 
@@ -155,6 +155,7 @@ def _opening(spec: ExplanationSpec, promised: AccountTable) -> Opening:
         protected=promised.protected,
         epsilon=promised.epsilon,
         delta=promised.delta,
+        spending=AdaptiveSpending.for_all_kinds(),
         children=Children.PARALLEL if of_people else Children.SEQUENTIAL,
     )
 

@@ -3,8 +3,9 @@
 A tour, by what you want to do:
 
 - say what happened, in one of the classes of `Record`: `ReleaseRecord`, `PostProcessingRecord`,
-  `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`, `FederationRoundRecord`,
-  `ParticipationRecord`, `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
+  `RefusalRecord`, `BudgetOpenedRecord`, `BudgetRenewedRecord`,
+  `BudgetPolicyRecord`, `BudgetApprovalRecord`, `FederationRoundRecord`, `ParticipationRecord`,
+  `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
   `WeightingRecord`, `EvidenceRecord`, `AssessmentRecord`, `EventsAssessmentRecord`,
   `KeyRotationRecord`, `CheckpointAcceptedRecord`, `KeyIssuedRecord`, `KeyRevokedRecord`,
   `AnswersErasedRecord`; commit
@@ -55,7 +56,9 @@ if TYPE_CHECKING:
     from voile.records.audit_log.records import AbsenceRecord as AbsenceRecord
     from voile.records.audit_log.records import AnswersErasedRecord as AnswersErasedRecord
     from voile.records.audit_log.records import AssessmentRecord as AssessmentRecord
+    from voile.records.audit_log.records import BudgetApprovalRecord as BudgetApprovalRecord
     from voile.records.audit_log.records import BudgetOpenedRecord as BudgetOpenedRecord
+    from voile.records.audit_log.records import BudgetPolicyRecord as BudgetPolicyRecord
     from voile.records.audit_log.records import BudgetRenewedRecord as BudgetRenewedRecord
     from voile.records.audit_log.records import CheckpointAcceptedRecord as CheckpointAcceptedRecord
     from voile.records.audit_log.records import Draft as Draft
@@ -115,7 +118,9 @@ _HOMES = {
     "records": [
         "AbsenceRecord",
         "AssessmentRecord",
+        "BudgetApprovalRecord",
         "BudgetOpenedRecord",
+        "BudgetPolicyRecord",
         "BudgetRenewedRecord",
         "CheckpointAcceptedRecord",
         "Draft",

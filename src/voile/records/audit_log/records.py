@@ -370,6 +370,52 @@ class BudgetRenewedRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BudgetPolicyRecord:
+    """An account got other rules than its budget alone; -1 stands for none.
+
+    Args:
+        thresholds: percents at which alerts are recorded, joined by spaces.
+        renew, cool_down: when a period ends, and hours until the next one.
+        allowance, window: the share of the budget for one caller in one window.
+        approval: the share of the budget above which a second person approves.
+        reason: why, in the words of whoever decided it.
+    """
+
+    kind: ClassVar[str] = "budget policy"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    thresholds: str
+    renew: str
+    cool_down: float
+    allowance: float
+    window: str
+    approval: float
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetApprovalRecord:
+    """A step on the way to an expensive charge. The log names nobody: the journal says who.
+
+    Args:
+        request: number of the request in the account's journal.
+        step: "requested", "approved" or "spent".
+        event: the price, as in `ReleaseRecord`.
+        charge: the ledger's name for the charge that used it; absent before.
+    """
+
+    kind: ClassVar[str] = "budget approval"
+    version: ClassVar[int] = 1
+    time: int
+    account: str
+    request: str
+    step: str
+    event: str
+    charge: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class AssessmentRecord:
     """We attacked ourselves: what was claimed, what the attack measured, whether the claim held."""
 
@@ -501,6 +547,8 @@ Record: TypeAlias = (
     | RefusalRecord
     | BudgetOpenedRecord
     | BudgetRenewedRecord
+    | BudgetPolicyRecord
+    | BudgetApprovalRecord
     | FederationRoundRecord
     | ParticipationRecord
     | AbsenceRecord

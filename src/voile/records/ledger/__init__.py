@@ -7,6 +7,8 @@ A tour, by what you want to do:
   `Ledger.open`, `Ledger.renew`
 - spend it: `Charge`, `Ledger.charge`; with the answer and its replay, `Ledger.settle`
 - recognise a question: `Question`, `NamedRecord`, `PublicInput`, `WholeDataset`, `ReplayKey`
+- demand more than the budget does: `AccountPolicy` (alerts, periods by the calendar, allowances, a
+  second person); `Ledger.set_policy`, `request`, `approve`, `renew_due`
 - look ahead: `remaining`, `would_cost`, `how_many`, `forecast`; for accounts that are opened when
   they are first charged (`Ledger.open_child`), `check_fits`
 - see it: `budget_report`, `watch` (custodian only)
@@ -30,7 +32,6 @@ from voile.records.ledger.accounts import (
     PlannedSpending,
 )
 from voile.records.ledger.charging import (
-    THRESHOLDS,
     Alert,
     Charge,
     Grant,
@@ -41,6 +42,8 @@ from voile.records.ledger.charging import (
 from voile.records.ledger.erasing import OldAnswers, erase_answers, old_answers
 from voile.records.ledger.ledger import ChargedAnswer, Ledger, check_fits, child_of
 from voile.records.ledger.opening import AccountChange
+from voile.records.ledger.policies import THRESHOLDS, AccountPolicy, Calendar, policy_of
+from voile.records.ledger.policy_acts import ApprovalStep, approvals_of
 from voile.records.ledger.reading import (
     Forecast,
     Remaining,
@@ -70,7 +73,7 @@ from voile.records.ledger.shares import (
     latest_charges,
     recent_use,
 )
-from voile.records.ledger.tables import PART, Act, AnswerRow, Entry
+from voile.records.ledger.tables import PART, Act, AnswerRow, ApprovalRow, Entry
 from voile.records.ledger.tree import AccountNode, share_of
 
 __all__ = [
@@ -81,14 +84,18 @@ __all__ = [
     "Account",
     "AccountChange",
     "AccountNode",
+    "AccountPolicy",
     "AccountShare",
     "AccountShares",
     "Act",
     "AdaptiveSpending",
     "Alert",
     "AnswerRow",
+    "ApprovalRow",
+    "ApprovalStep",
     "Asked",
     "BudgetReport",
+    "Calendar",
     "Charge",
     "ChargedAnswer",
     "Children",
@@ -111,6 +118,7 @@ __all__ = [
     "SharePoint",
     "Subtree",
     "WholeDataset",
+    "approvals_of",
     "budget_report",
     "charge_name",
     "check_fits",
@@ -122,6 +130,7 @@ __all__ = [
     "latest_acts",
     "latest_charges",
     "old_answers",
+    "policy_of",
     "recent_charges",
     "recent_use",
     "remaining",

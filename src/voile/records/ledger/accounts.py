@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -36,12 +37,32 @@ class AdaptiveSpending:
     """A filter: what is asked next may depend on earlier answers.
 
     Without orders, zero-concentrated accounting; with orders, Rényi accounting at these, which is
-    what sampled Gaussian noise (DP-SGD) needs. All accounts of a tree share the root's measure.
+    what sampled Gaussian noise (DP-SGD) needs; `for_all_kinds` for a new account. All accounts of a
+    tree share the root's measure.
     """
 
     orders: tuple[float, ...] = ()
+    mixed: bool = False
+    """Rényi orders beside zero-concentrated accounting, so that pure releases fit as well."""
+
+    @classmethod
+    def for_all_kinds(cls, orders: tuple[float, ...] = ()) -> AdaptiveSpending:
+        """What a new account gets: the orders it asks for, or what affords most.
+
+        >>> AdaptiveSpending.for_all_kinds().measure(1e-6).name
+        'zcdp or renyi 64 1024'
+        """
+        return cls(orders) if orders else cls(mixed=True)
+
+    def measure(self, delta: float) -> Measure:
+        """What a root of this delta adds up."""
+        if delta == 0:
+            return Measure.pure()
+        return Measure.mixed() if self.mixed else Measure(self.orders)
 
     def __post_init__(self) -> None:
+        if self.mixed and self.orders:
+            raise InvalidInput("a mixed measure has orders of its own")
         if len(self.orders) > _MOST_ORDERS:
             raise InvalidInput(f"expected at most {_MOST_ORDERS} orders, found {self.orders}")
 
@@ -95,7 +116,10 @@ class Opening:
         check_name("unit", self.protected.texts["unit"], longest=_LONGEST_UNIT)
         for label in self.shares_rows_with:
             check_name("shares_rows_with", label)
-        delta = check_target(_number("epsilon", self.epsilon), _number("delta", self.delta))
+        pure = isinstance(self.spending, AdaptiveSpending) and not self.spending.orders
+        delta = check_target(
+            _number("epsilon", self.epsilon), _number("delta", self.delta), pure=pure
+        )
         object.__setattr__(self, "epsilon", float(self.epsilon))
         object.__setattr__(self, "delta", float(delta))
         if isinstance(self.spending, PlannedSpending):
@@ -136,6 +160,17 @@ class Account:
         """The largest sums this account grants, in the measure of its tree."""
         assert self.measure is not None
         return self.measure.budgets(self.epsilon, self.delta)
+
+    def most_rho(self, epsilon: float, delta: float) -> float:
+        """The largest rho that is granted to a release of (epsilon, delta).
+
+        Bounded where the account is mixed and promises no less: its whole promise as one Gaussian
+        release takes a little more noise. What is more than the promise is refused when charged.
+        """
+        if self.measure is None or not self.measure.is_mixed:
+            return math.inf
+        within = epsilon <= self.epsilon and delta <= self.delta
+        return self.budgets[0] if within else math.inf
 
     def child(self, name: str, opened: float | None = None) -> Account:
         """An account below this one, with the same promise; a service opens many of them.

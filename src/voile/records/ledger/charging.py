@@ -13,9 +13,8 @@ the ledger untouched and may record the refusal.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -27,20 +26,29 @@ from voile.privacy.accounting.measures import (
     consumed,
     describe_shortfall,
     fits,
-    growth,
+    largest_of_its_kind,
     shortfall,
 )
 from voile.privacy.events import PrivacyEvent
 from voile.privacy.mechanisms.parameters import weaknesses
 from voile.records.ledger.accounts import Account, check_relation
 from voile.records.ledger.event_text import event_text, packed, parts_of
+from voile.records.ledger.policies import (
+    THRESHOLDS,
+    Permissions,
+    permit,
+    policy_of,
+    record_use,
+)
 from voile.records.ledger.tables import (
     ALERTS,
+    APPROVALS,
     ENTRIES,
     PLAN_PARTS,
     POPULATIONS,
     Act,
     AlertRow,
+    ApprovalRow,
     Balance,
     Entry,
     PopulationRow,
@@ -49,10 +57,6 @@ from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, charged
 from voile.records.storage import Reader, Transaction
 
 # --- How much of a budget is gone, in the words of the privacy guide -----------------------------
-
-
-THRESHOLDS: Final = (50, 75, 90)
-"""Percent of a budget; reaching one is recorded exactly once for each account and period."""
 
 
 class Risk(StrEnum):
@@ -88,11 +92,11 @@ class Alert:
         return f"[{word}] {self.account}: {self.threshold} % of the privacy budget is consumed"
 
 
-def reached(already: int, share: float) -> tuple[int, ...]:
+def reached(
+    already: int, share: float, thresholds: tuple[int, ...] = THRESHOLDS
+) -> tuple[int, ...]:
     """The thresholds that a share between 0 and 1 has reached, and that were not recorded yet."""
-    if share < 0.5 or math.isnan(share):
-        return ()
-    return tuple(each for each in THRESHOLDS if already < each <= 100 * share)
+    return tuple(each for each in thresholds if already < each <= 100 * share)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -155,6 +159,7 @@ class Grant(NamedTuple):
         time: as written into the journal.
         clock_back: the clock said an earlier time than the entry in front.
         alerts: thresholds reached by this charge. Tell people after the commit, once.
+        approval: that it has used up; None if it needed none.
     """
 
     charge: str
@@ -166,6 +171,7 @@ class Grant(NamedTuple):
     time: float
     clock_back: bool
     alerts: tuple[Alert, ...]
+    approval: ApprovalRow | None = None
 
 
 def check_charge(charge: Charge, account: Account) -> None:
@@ -176,7 +182,7 @@ def check_charge(charge: Charge, account: Account) -> None:
 
 def standings_after(path: Sequence[AccountNode], cost: Sums) -> list[RunningTotals]:
     """Steps 2 and 3: where the accounts would stand; `BudgetExceeded` if one cannot afford it."""
-    after = charged(path, cost)
+    after = charged(path, cost, path[0].account.measure)
     for node, standing in zip(path, after, strict=True):
         account, _, before = node
         # A parallel account whose largest child stays the largest does not move, so it needs no
@@ -241,6 +247,35 @@ def effect_of(t: Reader, path: Sequence[AccountNode], event: PrivacyEvent) -> Ef
     return Effect(cost, standings_after(path, cost), [], 0.0)
 
 
+def effect_or_offer(t: Reader, path: Sequence[AccountNode], event: PrivacyEvent) -> Effect:
+    """The same; a refusal also says what would fit, which is worked out for people only."""
+    try:
+        return effect_of(t, path, event)
+    except BudgetExceeded as refused:
+        offer = "" if path[0].account.is_plan else largest_of_its_kind(_fits_on(path), event)
+        if not offer:
+            raise
+        raise BudgetExceeded(
+            f"{refused}. {offer[0].upper()}{offer[1:]}",
+            remaining=refused.remaining,
+            requested=refused.requested,
+        ) from None
+
+
+def _fits_on(path: Sequence[AccountNode]) -> Callable[[PrivacyEvent], bool]:
+    measure = path[0].account.measure
+    assert measure is not None
+
+    def fits_here(event: PrivacyEvent) -> bool:
+        try:
+            standings_after(path, measure.cost(event))
+        except (BudgetExceeded, InvalidInput):  # or too small to be told from nothing
+            return False
+        return True
+
+    return fits_here
+
+
 def write_act(
     t: Transaction,
     tree: Tree,
@@ -268,7 +303,7 @@ def write_act(
             share = used
         elif moved:
             share = consumed(standing.spent, account.budgets)
-        due = reached(alerted, share)
+        due = reached(alerted, share, policy_of(t, name).thresholds) if share else ()
         if not (moved or due or node is root):
             continue
         if moved:
@@ -293,7 +328,9 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     root = path[-1].balance
     # The journal never goes back in time; that the clock did is recorded instead.
     time = max(root.time, now)
-    cost, standings, parts, used = effect_of(t, path, charge.event)
+    cost, standings, parts, used = effect_or_offer(t, path, charge.event)
+    priced = event_text(charge.event), cost
+    approval = permit(t, path, priced, charge.caller, time, Permissions())
     entry = Entry(
         root.account,
         root.entries,
@@ -312,6 +349,10 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     )
     # Step 4: from here on everything is written, in one transaction.
     alerts = write_act(t, tree, path, standings, entry, used=used)
+    record_use(t, path, cost, charge.caller, time)
+    if approval is not None:
+        approval = approval._replace(charge=charge_name(entry))
+        t.replace(APPROVALS, approval)
     for text, planned, used in parts:
         t.replace(PLAN_PARTS, PLAN_PARTS.record(account.name, text, planned, used))
     if charge.population:
@@ -328,6 +369,7 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
         time,
         now < root.time,
         alerts,
+        approval,
     )
 
 
@@ -356,11 +398,12 @@ def _exceeded(node: AccountNode, after: Sums) -> BudgetExceeded:
     account = node.account
     spent, measure = node.standing.spent, account.measure
     assert measure is not None
-    needed, left, budget = shortfall(spent, after, account.budgets)
-    said = describe_shortfall(measure, growth(spent, after), spent, account.budgets, account.delta)
+    needed, left, _ = shortfall(spent, after, account.budgets)
+    cost = measure.growth(spent, after)
+    said = describe_shortfall(measure, cost, spent, account.budgets, account.delta)
     advice = (
         "The custodian can renew it with `voile budget renew`"
-        if needed <= budget
+        if fits(cost, account.budgets)
         else "Renewing does not help: it needs more than the whole budget"
     )
     return BudgetExceeded(

@@ -109,6 +109,7 @@ class RecomputedBalance:
     is_plan: bool
     is_parallel: bool
     standing: RunningTotals
+    measure: Measure | None = None
     period: int = 0
     used: Counter[str] = field(default_factory=Counter)
     openings: int = 1
@@ -125,22 +126,23 @@ class Recomputation:
         self.accounts: dict[str, RecomputedBalance] = {}
         self.entries: Counter[str] = Counter()
 
-    def apply(self, movement: Movement, nothing: Sums) -> None:
-        """One more act. `nothing` is the zero of the tree's measure."""
+    def apply(self, movement: Movement, measure: Measure | None) -> None:
+        """One more act. `measure` is the tree's, which an opening needs."""
         if movement.act is Act.OPENED:
-            self._open(movement, nothing)
+            self._open(movement, measure)
         path = self._path(movement.account)
         if movement.act is Act.RENEWED:
             self._renew(movement.account)
         if movement.cost:
             steps = [self.accounts[name] for name in path]
-            for name, standing in zip(path, charged(steps, movement.cost), strict=True):
+            after = charged(steps, movement.cost, steps[0].measure)
+            for name, standing in zip(path, after, strict=True):
                 self.accounts[name].standing = standing
         elif movement.act is Act.CHARGED and movement.event:
             self.accounts[movement.account].used += parts_of([event_from(movement.event)])
         self.entries[path[-1]] += 1
 
-    def _open(self, movement: Movement, nothing: Sums) -> None:
+    def _open(self, movement: Movement, measure: Measure | None) -> None:
         name, before = movement.account, self.accounts.get(movement.account)
         # A root may be opened again, as long as nothing else has happened in its tree.
         if before is not None and (movement.parent, self.entries[name]) != (None, before.openings):
@@ -151,7 +153,8 @@ class Recomputation:
             movement.parent,
             movement.is_plan,
             movement.is_parallel,
-            RunningTotals.fresh(nothing),
+            RunningTotals.fresh((measure or Measure()).nothing),
+            measure=measure,
             openings=1 if before is None else before.openings + 1,
         )
 
@@ -224,7 +227,7 @@ class JournalCheck:
         self._expected[entry.root] = entry.number + 1, max(time, entry.time)
         try:
             movement = movement_of(entry, self._accounts)
-            self.found.apply(movement, nothing_of(self._accounts[entry.account]))
+            self.found.apply(movement, self._accounts[entry.account].measure)
         except ValueError as error:  # InvalidInput is one
             self.problems.append(f"{charge_name(entry)}: {error}")
 
@@ -316,13 +319,13 @@ class History:
 
     def take(self, entry: Entry) -> None:
         movement = movement_of(entry, self._accounts)
-        nothing = nothing_of(self._accounts[entry.account])
-        self._as_it_was.apply(movement, nothing)
+        measure = self._accounts[entry.account].measure
+        self._as_it_was.apply(movement, measure)
         if movement.act is not Act.RENEWED:
-            self._never_renewed.apply(movement, nothing)
+            self._never_renewed.apply(movement, measure)
         elif movement.cost:  # a plan that is paid for once more
             paid = Movement(act=Act.CHARGED, account=movement.account, cost=movement.cost)
-            self._never_renewed.apply(paid, nothing)
+            self._never_renewed.apply(paid, measure)
         self._points.take(entry, self._as_it_was)
         self.last_time = entry.time
         if movement.act is Act.RENEWED and entry.account in self._renewing:

@@ -10,14 +10,16 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from voile.core.errors import InvalidInput, Refused
+from voile.privacy.events import PrivacyEvent
 from voile.records.ledger.accounts import Account, Opening
 from voile.records.ledger.charging import (
     Charge,
     Grant,
     apply_charge,
     check_charge,
-    effect_of,
+    effect_or_offer,
 )
+from voile.records.ledger.event_text import event_text
 from voile.records.ledger.opening import (
     AccountChange,
     is_unused,
@@ -26,12 +28,22 @@ from voile.records.ledger.opening import (
     renew,
     reopen_account,
 )
+from voile.records.ledger.policies import (
+    AccountPolicy,
+    Permissions,
+    due_accounts,
+    permit,
+    policy_of,
+)
+from voile.records.ledger.policy_acts import ApprovalStep, approve, request_approval, set_policy
 from voile.records.ledger.replay import Asked
 from voile.records.ledger.tables import ANSWERS, CHILDREN, ENTRIES, AnswerRow
 from voile.records.ledger.tree import AccountNode, RunningTotals, Tree, first_children
 from voile.records.storage import Reader, Transaction
 
 NOT_RECORDED: Final = -1
+CALENDAR: Final = "calendar"
+"""Who renews by a policy, in the journal."""
 _FOUND_AT_ONCE: Final = 8
 
 
@@ -107,6 +119,31 @@ class Ledger(Tree):
         """Start a new period for an account and all below it."""
         now = self.now()
         return renew(t, self, account, reason=reason, caller=caller, now=now)
+
+    def renew_due(self, t: Transaction) -> list[AccountChange]:
+        """Renew every account whose period is over by its own calendar, and its cool-down too."""
+        done: list[AccountChange] = []
+        while due := due_accounts(t, self.now()):
+            reason = f"renewed {policy_of(t, due[0]).renew} by the account's policy"
+            done.append(self.renew(t, due[0], reason=reason, caller=CALENDAR))
+        return done
+
+    def set_policy(
+        self, t: Transaction, account: str, policy: AccountPolicy, *, caller: str
+    ) -> AccountChange:
+        """Give an account other rules; each change is an entry."""
+        return set_policy(t, self, account, policy, caller=caller, now=self.now())
+
+    def request(
+        self, t: Transaction, account: str, event: PrivacyEvent, *, purpose: str, caller: str
+    ) -> ApprovalStep:
+        """Ask that a charge be approved."""
+        now = self.now()
+        return request_approval(t, self, account, event, purpose=purpose, caller=caller, now=now)
+
+    def approve(self, t: Transaction, account: str, number: str, *, caller: str) -> ApprovalStep:
+        """Approve what somebody else asked for."""
+        return approve(t, self, account, number, caller=caller, now=self.now())
 
     def charge(self, t: Transaction, charge: Charge) -> Grant:
         """Charge an account and all above it; `BudgetExceeded` if one of them cannot afford it."""
@@ -245,6 +282,7 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
             yet counts as opened with the promise of its parent (`Ledger.open_child`).
     """
     standing: dict[str, RunningTotals] = {}
+    so_far, now = Permissions(), ledger.now()
     for charge in charges:
         path = _path(ledger, t, parent, charge.account)
         if standing:
@@ -253,7 +291,8 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
                 for account, balance, before in path
             ]
         check_charge(charge, path[0].account)
-        after = effect_of(t, path, charge.event).standings
+        cost, after, *_ = effect_or_offer(t, path, charge.event)
+        permit(t, path, (event_text(charge.event), cost), charge.caller, now, so_far)
         standing.update(zip((node.account.name for node in path), after, strict=True))
 
 

@@ -26,6 +26,7 @@ from voile.records.ledger.charging import (
 )
 from voile.records.ledger.event_text import event_text, packed, parts_of
 from voile.records.ledger.history import entries_of, nothing_of
+from voile.records.ledger.policies import begin_period
 from voile.records.ledger.tables import (
     ACCOUNTS,
     DATASETS,
@@ -71,7 +72,7 @@ def open_account(
     node = _insert(t, tree, account, row_from(account, terms))
     for text, count in parts_of(account.plan).items():
         t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
-    return _act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
+    return record_act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
 
 
 def open_child(
@@ -91,7 +92,7 @@ def open_child(
     common = _row_of_children(parent)
     row = common._replace(terms=secrets.token_bytes(16), name=name, opened=account.opened)
     node = _insert(t, tree, account, row)
-    return _act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
+    return record_act(t, tree, [node, *above], Act.OPENED, "opened", caller, now)
 
 
 @once_each
@@ -143,7 +144,7 @@ def reopen_account(
     for text, count in parts.items():
         t.insert(PLAN_PARTS, PlanPart(account.name, text, count, 0))
     path = [AccountNode(account, balance, standing)]
-    return _act(t, tree, path, Act.OPENED, "opened again", caller, now)
+    return record_act(t, tree, path, Act.OPENED, "opened again", caller, now)
 
 
 def is_unused(t: Reader, node: AccountNode) -> bool:
@@ -171,10 +172,11 @@ def renew(
     first = _renewed(t, tree, path[0], carried=True)
     for node in below:
         _renewed(t, tree, node, carried=False)
-    return _act(t, tree, [first, *path[1:]], Act.RENEWED, reason, caller, now)
+    begin_period(t, [name, *(node.account.name for node in below)], now)
+    return record_act(t, tree, [first, *path[1:]], Act.RENEWED, reason, caller, now)
 
 
-def _act(
+def record_act(
     t: Transaction,
     tree: Tree,
     path: list[AccountNode],
@@ -183,7 +185,7 @@ def _act(
     caller: str,
     now: float,
 ) -> AccountChange:
-    """Charge a plan to the accounts above it, and write the entry."""
+    """Write the entry; a plan that is opened or renewed is charged to the accounts above it."""
     account, root = path[0].account, path[-1].balance
     paid = account.is_plan and len(path) > 1
     event: PrivacyEvent | None = Composed(account.plan) if paid else None
@@ -230,8 +232,8 @@ def _renewed(t: Transaction, tree: Tree, node: AccountNode, *, carried: bool) ->
 
 def _account(opening: Opening, above: list[AccountNode], now: float) -> Account:
     plan = opening.spending.events if isinstance(opening.spending, PlannedSpending) else ()
-    orders = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()
-    measure = None if plan else Measure(orders)
+    spending = opening.spending
+    measure = None if isinstance(spending, PlannedSpending) else spending.measure(opening.delta)
     if above:
         measure = _measure_below(opening, above)
     if measure is not None and not plan:
@@ -271,6 +273,11 @@ def _measure_below(opening: Opening, above: list[AccountNode]) -> Measure:
     if parent.is_plan:
         raise _below_a_plan(parent)
     assert parent.measure is not None
+    if parent.measure.is_pure is not (opening.delta == 0):
+        raise InvalidInput(
+            f"accounts of one tree share the measure: {parent.name!r} has delta = {parent.delta:g},"
+            f" this one asks for {opening.delta:g}, and delta is 0 for all of a tree or for none"
+        )
     asked = opening.spending.orders if isinstance(opening.spending, AdaptiveSpending) else ()
     if asked and tuple(map(float, asked)) != parent.measure.orders:
         raise InvalidInput(

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from voile.core.errors import BudgetExceeded, InvalidInput
-from voile.privacy.accounting.measures import Sums, consumed, largest_count, plus
+from voile.privacy.accounting.measures import Sums, consumed, largest_count
 from voile.privacy.events import PrivacyEvent
 from voile.records.ledger.accounts import check_relation
-from voile.records.ledger.charging import effect_of
-from voile.records.ledger.event_text import event_from, unpacked
+from voile.records.ledger.charging import effect_of, effect_or_offer
+from voile.records.ledger.event_text import event_from
+from voile.records.ledger.history import cost_of
 from voile.records.ledger.ledger import Ledger
 from voile.records.ledger.tables import ENTRIES, Act, Entry
 from voile.records.ledger.tree import AccountNode, RunningTotals, share_of
@@ -101,7 +102,7 @@ def would_cost(ledger: Ledger, t: Reader, name: str, event: PrivacyEvent) -> Wou
     before = [share_of(t, node) for node in path]
     cost = () if account.is_plan or account.measure is None else account.measure.cost(event)
     try:
-        effect = effect_of(t, path, event)
+        effect = effect_or_offer(t, path, event)
     except BudgetExceeded as refused:
         return WouldCost(False, str(refused), cost, _moves(path, before, before))
     after = (
@@ -175,7 +176,7 @@ def share_of_charges(node: AccountNode, entries: Sequence[Entry]) -> float:
         return 0.0
     total = account.measure.nothing
     for entry in entries:  # below a parallel account this is more than it pays: a safe forecast
-        total = plus(total, unpacked(entry.cost, 1)[0]) if entry.cost else total
+        total = account.measure.plus(total, cost_of(entry)) if entry.cost else total
     return consumed(total, account.budgets)
 
 

@@ -23,6 +23,9 @@ class Act(StrEnum):
     OPENED = "opened"
     CHARGED = "charged"
     RENEWED = "renewed"
+    POLICY = "policy changed"
+    REQUESTED = "approval requested"
+    APPROVED = "approved"
 
 
 class AccountRow(NamedTuple):
@@ -157,6 +160,54 @@ class PopulationRow(NamedTuple):
     records: bytes
 
 
+class PolicyRow(NamedTuple):
+    """Rules of an account beyond its budget (`policies.AccountPolicy`); -1 for a share: no rule.
+
+    Args:
+        since: when its period began.
+    """
+
+    account: str
+    thresholds: str
+    renew: str
+    cool_down: float
+    allowance: float
+    span: str
+    approval: float
+    since: float
+
+
+class UseRow(NamedTuple):
+    """What a caller was charged on an account in the window that began then, packed."""
+
+    account: str
+    caller: str
+    begun: float
+    sums: bytes
+
+
+class ApprovalRow(NamedTuple):
+    """A charge that somebody asked to be approved.
+
+    Args:
+        number: of the entry that asks.
+        event: the price, as JSON.
+        period: of the account; an approval ends with it.
+        approver: empty until somebody approves it.
+        charge: the charge that used it; empty until then.
+    """
+
+    account: str
+    number: str
+    caller: str
+    event: str
+    purpose: str
+    period: int
+    time: float
+    approver: str
+    charge: str
+
+
 ACCOUNTS: Final = Table("ledger_accounts", AccountRow, key=("terms",))
 BALANCES: Final = Table("ledger_balances", Balance, key=("account",))
 ENTRIES: Final = Table("ledger_entries", Entry, key=("root", "number"))
@@ -166,6 +217,14 @@ PLAN_PARTS: Final = Table("ledger_plan_parts", PlanPart, key=("account", "event"
 ALERTS: Final = Table("ledger_alerts", AlertRow, key=("account", "period", "threshold"))
 ANSWERS: Final = Table("ledger_answers", AnswerRow, key=("query", "number"))
 POPULATIONS: Final = Table("ledger_populations", PopulationRow, key=("root", "number"))
+POLICIES: Final = Table("ledger_policies", PolicyRow, key=("account",))
+USES: Final = Table("ledger_uses", UseRow, key=("account", "caller"))
+APPROVALS: Final = Table("ledger_approvals", ApprovalRow, key=("account", "number"))
+
+
+def _add_policies(t: Migrator) -> None:
+    for table in (POLICIES, USES, APPROVALS):
+        t.create(table)
 
 
 def _refuse_version_1(_: Migrator) -> None:
@@ -190,8 +249,11 @@ PART: Final = Part(
         ALERTS,
         ANSWERS,
         POPULATIONS,
+        POLICIES,
+        USES,
+        APPROVALS,
     ),
-    version=2,
-    migrations={1: _refuse_version_1},
+    version=3,
+    migrations={1: _refuse_version_1, 2: _add_policies},
 )
 """Open the storage with this part to keep a ledger in it."""

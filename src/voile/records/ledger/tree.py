@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected
-from voile.privacy.accounting.measures import Measure, Sums, consumed, growth, larger, plus
+from voile.privacy.accounting.measures import Measure, Sums, consumed, larger
 from voile.records.ledger.accounts import Account, Children
 from voile.records.ledger.event_text import event_from, event_text, packed, unpacked
 from voile.records.ledger.tables import (
@@ -17,6 +17,7 @@ from voile.records.ledger.tables import (
     BALANCES,
     CHILDREN,
     PLAN_PARTS,
+    POLICIES,
     AccountRow,
     Balance,
     ChildRow,
@@ -86,12 +87,17 @@ class AccountOnPath(Protocol):
     def standing(self) -> RunningTotals: ...
 
 
-def charged(path: Sequence[AccountOnPath], cost: Sums) -> list[RunningTotals]:
+def charged(
+    path: Sequence[AccountOnPath], cost: Sums, measure: Measure | None
+) -> list[RunningTotals]:
     """Where all accounts on a path stand after a charge on its first; the last is the root.
 
     An account that is not reached keeps the very object.
     """
     after = [step.standing for step in path]
+    if measure is None:  # a plan that is a root, whose parts are counted instead
+        return after
+    plus, growth = measure.plus, measure.growth
     grown = from_below = cost
     for place, step in enumerate(path):
         account = step.account
@@ -169,7 +175,7 @@ class Tree:
                 wanted[above] = None
                 account = self._latest.get(above)
                 above = None if account is None else account.parent
-        return [(BALANCES, (name,)) for name in wanted]
+        return [(table, (name,)) for name in wanted for table in (BALANCES, POLICIES)]
 
     def is_open(self, t: Reader, name: str) -> bool:
         """Whether there is an account of this name."""
@@ -310,8 +316,7 @@ def share_of(t: Reader, node: AccountNode) -> float:
 
 
 def account_from(row: AccountRow) -> Account:
-    kind, _, orders = row.measure.partition(" ")
-    measure = Measure(tuple(map(float, orders.split()))) if kind else None
+    measure = Measure.from_name(row.measure) if row.measure else None
     return Account(
         name=row.name,
         protected=Protected.from_texts(row.unit, row.relation, row.dataset),
@@ -327,15 +332,14 @@ def account_from(row: AccountRow) -> Account:
 
 
 def row_from(account: Account, terms: bytes) -> AccountRow:
-    orders = () if account.measure is None else account.measure.orders
-    kind = "" if account.measure is None else ("renyi" if orders else "zcdp")
+    measure = account.measure
     return AccountRow(
         terms=terms,
         name=account.name,
         **account.protected.texts,
         epsilon=account.epsilon,
         delta=account.delta,
-        measure=" ".join([kind, *map(repr, orders)]),
+        measure="" if measure is None else measure.text,
         plan=json.dumps([event_text(event) for event in account.plan]) if account.plan else "",
         parent=account.parent,
         root=account.root,

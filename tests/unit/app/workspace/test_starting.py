@@ -122,7 +122,7 @@ CANNOT: dict[str, tuple[dict[str, Any], dict[str, Any] | None, type[VoileError],
         {"protect": "explained-row", "background_origin": "public", "top": 1, "epsilon": 9.0},
         PROMISE | {"epsilon": 1.0},
         Refused,
-        "it would fit with epsilon = 0.2 of one release",
+        "it would fit with epsilon = 0.5 of one release",
     ),
     "a model of these rows": (
         {"model_origin": "trained-on:customers v1"},

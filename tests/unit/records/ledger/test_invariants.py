@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.records.ledger.examples import Books
 
 from voile.core.errors import BudgetExceeded, InvalidInput
-from voile.privacy.accounting.measures import fits, plus
+from voile.privacy.accounting.measures import Measure, fits, plus
 from voile.privacy.events import Zcdp
 from voile.records.ledger import AdaptiveSpending, Children
 from voile.records.ledger.event_text import packed, read, unpacked, written
@@ -115,11 +115,11 @@ def test_the_order_of_charges_does_not_matter_but_for_rounding(
     first = RunningTotals.fresh((0.0,))
     one = two = first
     for cost in costs:
-        (one,) = charged([RecomputedBalance(None, False, False, one)], (cost,))
+        (one,) = charged([RecomputedBalance(None, False, False, one)], (cost,), Measure())
     shuffled = list(costs)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     for cost in shuffled:
-        (two,) = charged([RecomputedBalance(None, False, False, two)], (cost,))
+        (two,) = charged([RecomputedBalance(None, False, False, two)], (cost,), Measure())
     assert one.spent[0] == pytest.approx(two.spent[0], rel=1e-13)
     assert min(one.spent[0], two.spent[0]) >= math.fsum(costs) * (1 - 1e-16)
 
