@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-NOT_BENCHMARKS = {"__init__", "__main__", "attack_peers", "harness"}
+NOT_BENCHMARKS = {"__init__", "__main__", "attack_peers", "dashboard_peers", "harness"}
 
 
 def main() -> int:

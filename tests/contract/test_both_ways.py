@@ -84,6 +84,10 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "ListKeys": "tests/unit/app/test_keys.py",
     "ExportDashboard": "tests/unit/app/dashboard/test_export.py",
     "RevokeKey": "tests/unit/app/test_keys.py",
+    **dict.fromkeys(
+        ("CheckRules", "ShowRules", "PutRules", "LiftMeasure", "SendAlerts"),
+        "tests/unit/app/test_rules.py",
+    ),
     "EraseAnswers": "tests/unit/app/test_erasure.py",
     "Backup": "tests/unit/app/test_backups.py",
     "Restore": "tests/unit/app/test_backups.py",

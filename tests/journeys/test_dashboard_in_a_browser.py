@@ -45,6 +45,7 @@ PATHS: Final = (
     "/records?q=nonsense",
     "/records/3",
     "/records/999999",
+    "/evidence",
     "/keys",
     "/verify",
 )

@@ -11,12 +11,8 @@ import pytest
 
 from voile.app.artefact import additive_files
 from voile.app.explain.inputs import ExplanationInputs
-from voile.app.federate.kinds import (
-    FinishContext,
-    LogisticRegressionKind,
-    PipelineOutput,
-    TableKind,
-)
+from voile.app.federate.base import FinishContext, PipelineOutput, TableKind
+from voile.app.federate.kinds import LogisticRegressionKind
 from voile.app.federate.quality import quality_figures
 from voile.attribution import ExactShapley
 from voile.core import choices

@@ -37,9 +37,9 @@ from voile.app.federate import (
     party_key,
 )
 from voile.app.federate.files import NODES
-from voile.app.federate.kinds import STATISTICS
 from voile.app.federate.party import LOCK
 from voile.app.federate.run import ARTEFACT, CHECKPOINTS
+from voile.app.federate.statistics import STATISTICS
 from voile.app.federate.status import STATUS as RUN_STATUS
 from voile.app.output_check import files_of
 from voile.app.public_example import EXAMPLE, write_example

@@ -18,11 +18,13 @@ from voile.app.assessment_file import ASSESSMENT, find_assessment, is_on_record
 from voile.app.calls import Context
 from voile.app.commands.explain import BESIDE_A_NAME, Explain, ExplanationSpec
 from voile.app.commands.fields import InMemory
+from voile.app.compliance.enforcement import CoarserOffered, rules_in_force
 from voile.app.explain.building import Affordability, build_release
 from voile.app.explain.files import as_plain
 from voile.app.explain.inputs import ExplanationInputs, ModelFolder, find_artefact, load_inputs
 from voile.app.explain.outputs import Outputs, WrittenFiles, page_place
 from voile.app.explain.per_record import named_records
+from voile.app.explain.questions import ExplanationRequest
 from voile.app.explain.released import AssessedClaims, ReleasedExplanation
 from voile.app.explain.rows import RowsToExplain
 from voile.app.explain.service import ReleaseService
@@ -39,13 +41,15 @@ from voile.app.explain.walk import BudgetUse, budget_use
 from voile.app.output_check import files_of
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
+from voile.app.workspace.rules import apply_rules
 from voile.attribution import Speed
+from voile.compliance import Metric
 from voile.core.atomic_file import check_output_folder
 from voile.core.choices import chosen
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
-from voile.core.transparency import Method
+from voile.core.transparency import Level, Method
 from voile.datasets.parquet_files import ParquetFiles
 from voile.engines import ENGINES
 from voile.federation.history import event_as_text
@@ -161,6 +165,7 @@ class ExplanationJob:
     _assessed: dict[object, AssessedClaims | None] = field(
         init=False, repr=False, default_factory=dict
     )
+    _coarser: list[ExplanationJob | None] = field(init=False, repr=False, default_factory=list)
 
     @classmethod
     def from_command(cls, command: Explain, context: Context) -> ExplanationJob:
@@ -262,6 +267,35 @@ class ExplanationJob:
         found = service.preview(release, rows, payer=payer, caller=caller, fresh=fresh)
         return self.affordability(service, count).add_advice(found)
 
+    def quality(self, service: ReleaseService, rows: int) -> float | None:
+        """Half-width of a released value over the width of the output, where a rule asks for it
+        and there is a coarser level to offer. Follows from public facts."""
+        asked = service.vault.storage.read_snapshot(rules_in_force).of_metric(Metric.QUALITY)
+        if not asked or self.coarser(service) is None:
+            return None
+        half = self.release(service, rows).preview(rows).half_width
+        model = self.inputs(None).model
+        width = model.outputs.width(len(model.output_names or ("output",)))
+        return None if half is None else half / width
+
+    def coarser(self, service: ReleaseService) -> ExplanationJob | None:
+        """The same at the next coarser level that can be released; None if there is none."""
+        if not self._coarser:
+            ladder = list(Level)
+            below = ladder[: ladder.index(self.spec.level)][::-1]
+            jobs = (
+                replace(self, spec=self.spec.model_copy(update={"level": level})) for level in below
+            )
+            self._coarser.append(next((job for job in jobs if job._is_possible(service)), None))
+        return self._coarser[0]
+
+    def _is_possible(self, service: ReleaseService) -> bool:
+        try:
+            self.release(service, 1)
+        except (Refused, InvalidInput):
+            return False
+        return True
+
     def affordability(self, service: ReleaseService, rows: int) -> Affordability:
         """Whether the account could ever pay for this many rows."""
         release = self.release(service, rows)
@@ -292,6 +326,35 @@ def _use(
     names = named_records(rows.identifiers, rows.count, account.protected.dataset)
     unnamed = names.count(None) if account.is_parallel else len(names)
     return budget_use(vault, payer, found.event, unnamed=unnamed, named=unnamed < len(names))
+
+
+def _answered(
+    command: Explain,
+    job: ExplanationJob,
+    service: ReleaseService,
+    release: Release[Explanation],
+    rows: RowsToExplain,
+) -> ReleasedExplanation:
+    """The answer; at a coarser level only where a rule offers one and the command accepts it."""
+    quality = None if job.spec.account is None else job.quality(service, rows.count)
+    request = ExplanationRequest(
+        rows=rows,
+        payer=job.spec.account,
+        caller=command.caller,
+        purpose=command.purpose,
+        fresh=command.redraw,
+        quality=quality,
+    )
+    (outcome,) = service.answer_many(release, [request])
+    coarser = job.coarser(service) if isinstance(outcome, CoarserOffered) else None
+    if isinstance(outcome, CoarserOffered) and coarser is not None:
+        if not command.coarser:
+            raise outcome.at(coarser.spec.level.value)
+        offered = replace(request, offered=True)
+        (outcome,) = service.answer_many(coarser.release(service, rows.count), [offered])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
 
 
 @dataclass(frozen=True)
@@ -344,6 +407,7 @@ def _explain_table(command: Explain, context: Context, folder: Path) -> TableRes
     with context.records(job.place) as service:
         if job.workspace is not None and context.service is None:
             check_ledger(job.workspace, service.vault)
+            apply_rules(job.workspace, service.vault)
         release = job.release(service, 1)
         check_table(release, job.spec)
         modules = (job.modules or Path()).resolve()
@@ -397,6 +461,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         vault, payer = service.vault, job.spec.account
         if job.workspace is not None and context.service is None:
             check_ledger(job.workspace, vault)
+            apply_rules(job.workspace, vault)
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
         if job.free_instead is not None:
@@ -408,14 +473,7 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         assessed = job.assessed(vault, release)
         with context.charging(vault, lambda: outputs.files):
             with job.affordability(service, rows.count).refuse_with_advice():
-                explained = service.answer(
-                    release,
-                    rows,
-                    payer=payer,
-                    caller=command.caller,
-                    purpose=command.purpose,
-                    fresh=command.redraw,
-                )
+                explained = _answered(command, job, service, release, rows)
             _log.info("answered, with %d charge(s)", len(explained.charges))
             explained = replace(inputs.add_context(explained), assessed=assessed)
             kept = context.sign(vault)

@@ -24,10 +24,10 @@ from voile.app.commands.federate import (
     StopFederation,
 )
 from voile.app.federate.agreement import FederationAgreement
+from voile.app.federate.base import ServerSide
 from voile.app.federate.expectation import FederationPreview
 from voile.app.federate.files import read_job, read_server
 from voile.app.federate.founding import read_draft
-from voile.app.federate.kinds import ServerSide
 from voile.app.federate.party import Job, Say, open_node
 from voile.app.federate.preview import preview
 from voile.app.federate.run import (

@@ -16,6 +16,7 @@ from voile.app.explain import ReleasedExplanation, ReleaseService
 from voile.app.explain_rows import ExplainResult, ExplanationJob, PreviewResult, explain
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
+from voile.app.workspace.rules import apply_rules
 from voile.core.explanation import Explanation
 from voile.records.audit_log import Receipt
 from voile.records.vault import WORKSPACE, open_vault_at
@@ -50,6 +51,7 @@ def open_workspace(path: str | PathLike[str] = WORKSPACE) -> Workspace:
     with ExitStack() as stack:
         vault = stack.enter_context(open_vault_at(file.place))
         check_ledger(file, vault)
+        apply_rules(file, vault)
         return Workspace(file, ReleaseService(vault), stack.pop_all())
 
 

@@ -83,6 +83,7 @@ _COMMANDS: Final = {
     "schema": "Show a schema, check data against it, or propose one from public rows.",
     "audit": "Keep a tamper-evident log, prove what is in it, verify proofs, run a witness.",
     "budget": "Open, show and renew privacy budgets, and verify them against the audit log.",
+    "compliance": "Show and check rules, try others on the history, end measures, send alerts.",
     "serve": "Answer over HTTP with the releases of a workspace, until it is told to stop.",
     "backup": (
         "Copy ledger, log and keys of a workspace into a new folder, while others go on using them."

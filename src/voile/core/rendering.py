@@ -51,7 +51,7 @@ def render_html(result: Viewable) -> str:
         return str(view(result))
     from html import escape
 
-    return f"<pre>{escape(repr(result))}</pre>"
+    return f'<pre style="white-space: pre-wrap">{escape(repr(result))}</pre>'
 
 
 def write_page(result: Viewable, path: Path, *, mode: int = 0o644) -> Path:

@@ -30,7 +30,7 @@ from voile.pipelines.facts import FederationFacts, classifier_training
 from voile.pipelines.network_task import NetworkTask, Training
 from voile.pipelines.objectives import LearnLabels
 from voile.pipelines.promises import ExplainedForFree, PromisedGuarantees, dp_sgd_guarantee, promise
-from voile.pipelines.tables import NetworkModel, OutputHead, TableRecords
+from voile.pipelines.tables import NetworkModel, OutputHead
 from voile.privacy.accounting import PrivacyLoss
 from voile.privacy.calibration import dp_sgd_noise
 from voile.privacy.events import PrivacyEvent, Repeated
@@ -183,15 +183,3 @@ def train_logistic_regression(
         unprotected: `TableRecords` of held-out clients, which figures may be published about.
     """
     return LogisticRegression(plan, run_pipeline(plan, rounds, unprotected=unprotected))
-
-
-__all__ = [
-    "STAGE",
-    "FederationFacts",
-    "LogisticPlan",
-    "LogisticRegression",
-    "TableRecords",
-    "Training",
-    "plan_logistic_regression",
-    "train_logistic_regression",
-]

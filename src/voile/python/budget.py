@@ -240,7 +240,7 @@ def _reopened(name: str, given: dict[str, Any]) -> Budget:
 
 
 def _check_texts(**given: object) -> None:
-    if given["name"] == "":
+    if isinstance(given["name"], str) and not given["name"]:
         raise InvalidInput("Budget: name: must not be empty; best the version of the data")
     for field, text in given.items():
         if not isinstance(text, str) and (text is not None or field == "name"):

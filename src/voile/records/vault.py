@@ -34,6 +34,7 @@ from voile.records.audit_log.publishing import PublishedCheckpoints
 from voile.records.checkpoints import Keeper, Kept, kept_checkpoint, relative_path
 from voile.records.ledger import PART as LEDGER_PART
 from voile.records.ledger import Account, Ledger, ReplayKey
+from voile.records.rule_book import PART as RULES_PART
 from voile.records.storage import Part, Storage, Transaction, open_storage
 from voile.records.storage.opening import file_of, open_existing
 from voile.records.stored_answers import KeySample
@@ -190,8 +191,8 @@ class ScheduledSigning:
 # --------------------------------------------------------------------------------------------------
 
 
-PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART)
-"""Open the storage with these: ledger and log in one database commit together."""
+PARTS: Final[tuple[Part, ...]] = (LEDGER_PART, LOG_PART, RULES_PART)
+"""Open the storage with these: ledger, log and rules in one database commit together."""
 DATABASE: Final = "log.db"
 PYTHON_DATABASE: Final = "voile.db"
 """What `voile.Budget` makes; the commands find it where there is no other."""

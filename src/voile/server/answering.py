@@ -27,6 +27,7 @@ from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.records.access import Duty
 from voile.server.gathering import Gathering, Outcome
 from voile.server.identity import Identities
+from voile.server.load import Load
 from voile.server.metrics import Metrics
 from voile.server.problems import StillRunning, UnusableKey
 
@@ -49,6 +50,7 @@ class Service:
     metrics: Metrics
     identities: Identities
     gathering: Gathering
+    load: Load
     running: set[Hashable] = field(default_factory=set)
     leaving: bool = False
 
@@ -57,7 +59,8 @@ class Service:
         """For an open workspace."""
         metrics, settings = Metrics(), workspace.settings
         gathering = Gathering(workspace, metrics, seconds=settings.gather, most=settings.together)
-        return cls(workspace, metrics, Identities(workspace), gathering)
+        load = Load(workspace.vault)
+        return cls(workspace, metrics, Identities(workspace), gathering, load)
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,15 @@ async def give(
 async def give_all(
     service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
 ) -> list[Given | Exception]:
-    """Answer several requests of one caller; each has an outcome of its own."""
+    """Answer several requests of one caller, if there is room for them; each has an outcome of its
+    own. They hold their place until they may leave."""
+    async with service.load.place(served.cost * len(asked)):
+        return await _give_all(service, served, asked, caller)
+
+
+async def _give_all(
+    service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
+) -> list[Given | Exception]:
     arrived = time.perf_counter()
     requests = [CallerRequest(each, caller, part) for part, each in enumerate(asked)]
     outcomes = await asyncio.gather(*(_answer(service, served, each) for each in requests))
@@ -194,6 +205,7 @@ async def _hold(
     service: Service, served: ServedRelease, rows: int, arrived: float
 ) -> tuple[int, float]:
     """Wait for the slot; which one it was, and how long one lasts."""
+    service.metrics.working.labels(served.name).observe(time.perf_counter() - arrived)
     if served.delay is None or rows == 0:
         return 0, 0.0
     passed, seconds = time.perf_counter() - arrived, served.delay.seconds(rows)

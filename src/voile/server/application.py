@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from voile._version import __version__
 from voile.app.dashboard import Dashboard
+from voile.app.dashboard.evidence import EvidenceMaker
 from voile.app.serving import ServedWorkspace
 from voile.core.errors import VoileError
 from voile.server import (
@@ -69,6 +70,7 @@ def create_app(workspace: ServedWorkspace) -> FastAPI:
 
     app = _with_routes(FastAPI(lifespan=lifespan, **_settings()))
     app.state.service, app.state.dashboard = service, pages
+    app.state.evidence = EvidenceMaker(pages)
     for kind in (VoileError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer_error)
     app.add_middleware(Edge, metrics=service.metrics, largest=workspace.settings.largest_body)

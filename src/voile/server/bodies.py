@@ -51,6 +51,9 @@ class RowsBody(_Body):
     redraw: Annotated[
         StrictBool, Field(description="Pay for new noise, even if this was answered before.")
     ] = False
+    coarser: Annotated[
+        StrictBool, Field(description="Accept a coarser level, if a rule offers one.")
+    ] = False
 
 
 class ExplanationBody(RowsBody):

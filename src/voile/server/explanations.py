@@ -100,7 +100,9 @@ async def recommend(
 
 
 def _asked(body: RowsBody, key: str | None, endpoint: str) -> AskedExplanation:
-    return AskedExplanation(body.rows, body.account, body.purpose, body.redraw, key, endpoint)
+    return AskedExplanation(
+        body.rows, body.account, body.purpose, body.redraw, body.coarser, key, endpoint
+    )
 
 
 def _facts(given: Given) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_WORKING: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.12, 0.15, 0.25, 0.5, 1.0)
 _TOGETHER: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -42,6 +43,27 @@ class Metrics:
             "voile_answered_together",
             "Requests in one transaction",
             buckets=_TOGETHER,
+            registry=self.registry,
+        )
+        self.working = Histogram(
+            "voile_working_seconds",
+            "Seconds of work before the delay; depends on protected rows: for the operator alone",
+            ("release",),
+            buckets=_WORKING,
+            registry=self.registry,
+        )
+        self.load = Gauge(
+            "voile_load", "Requests in flight times their declared cost", registry=self.registry
+        )
+        self.shed = Gauge(
+            "voile_shed_requests_total", "Requests refused for the load", registry=self.registry
+        )
+        self.measures = Gauge(
+            "voile_measures_in_force", "Measures of rules in force", registry=self.registry
+        )
+        self.undelivered = Gauge(
+            "voile_undelivered_alerts",
+            "Alerts that a channel was not sent yet",
             registry=self.registry,
         )
         self.unsigned = Gauge(

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from starlette.responses import HTMLResponse, JSONResponse
 
+from voile.app.rules import measures_and_waiting
 from voile.core.errors import VoileError
 from voile.server.answering import FOR_OPERATORS, OneService, Service, service_of
 from voile.server.metrics import CONTENT_TYPE
@@ -37,6 +38,11 @@ async def show_metrics(service: OneService) -> Response:
     """Figures for Prometheus."""
     unsigned = await asyncio.to_thread(lambda: service.workspace.vault.unsigned)
     service.metrics.unsigned.set(unsigned)
+    measures, waiting = await asyncio.to_thread(measures_and_waiting, service.workspace)
+    service.metrics.measures.set(measures)
+    service.metrics.undelivered.set(waiting)
+    service.metrics.load.set(service.load.now)
+    service.metrics.shed.set(service.load.shed)
     return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)
 
 

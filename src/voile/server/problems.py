@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from voile.app.compliance.enforcement import CoarserOffered, MeasureInForce
 from voile.app.serving import (
     AnsweredMeanwhile,
     KeyNeeded,
@@ -29,6 +30,7 @@ from voile.app.serving import (
 from voile.app.serving.release import preview_facts
 from voile.core.errors import BudgetExceeded, InvalidInput, Refused, StorageFault, VoileError
 from voile.records.audit_log import UnsignedRecord
+from voile.server.load import LoadShed
 
 MEDIA_TYPE: Final = "application/problem+json"
 _MOST_ERRORS: Final = 10
@@ -38,6 +40,7 @@ _KNOWN_PLACES: Final = frozenset(
     | {"name", "id", "reason", "dataset", "epsilon", "delta", "parent", "parallel", "unit"}
     | {"relation", "caller", "duties", "roles", "level", "accounts", "rate", "days", "first"}
     | {"recommender", "history", "group_by", "count", "limit", "hours", "last", "record", "columns"}
+    | {"coarser"}
 )
 """Where an error may be: names of ours. Any other part of a place was sent by somebody."""
 
@@ -170,6 +173,22 @@ def _rate(error: RateExceeded) -> Problem:
     return Problem(429, "rate-exceeded", "Too many requests for this key", headers=headers)
 
 
+def _measure(error: MeasureInForce) -> Problem:
+    found = error.forbidden
+    more = {"measure": str(found.rule.action), "rule": found.rule.name}
+    title, detail = "A rule does not allow this charge now", f"{found}; nothing was charged"
+    if found.seconds is None:
+        return Problem(403, "measure-in-force", title, detail, more)
+    headers = {"Retry-After": str(max(1, found.seconds))}
+    return Problem(429, "measure-in-force", title, detail, more, headers)
+
+
+def _offer(error: CoarserOffered) -> Problem:
+    more = {"offer": {"level": error.level or None}, "rule": error.forbidden.rule.name}
+    detail = "Nothing was charged. Send `coarser` with the request to get it."
+    return Problem(409, "coarser-level-offered", "A coarser level is offered", detail, more)
+
+
 _STATUSES: Final = {
     400: ("unreadable-request", "The request cannot be read"),
     404: ("not-found", "There is nothing here"),
@@ -186,6 +205,9 @@ _MAKERS: Final[Mapping[type[Exception], Any]] = {
     NotGranted: _said(403, "not-granted", "This key may not do this"),
     PaymentNeeded: _payment,
     BudgetExceeded: _exceeded,
+    MeasureInForce: _measure,
+    CoarserOffered: _offer,
+    LoadShed: _fixed(503, "load-shed", "The service has too much to do", retry=1),
     RateExceeded: _rate,
     KeyNeeded: _fixed(
         400, "idempotency-key-needed", "Sent twice, this would be charged twice", f"Send {_REPEAT}."

@@ -30,16 +30,16 @@ from voile.federation import (
     digest_of_arrays,
 )
 from voile.models import Model, Simplex
+from voile.pipelines.facts import FederationFacts
 from voile.pipelines.logistic_regression import (
     STAGE,
-    FederationFacts,
     LogisticPlan,
     LogisticRegression,
-    TableRecords,
-    Training,
     plan_logistic_regression,
     train_logistic_regression,
 )
+from voile.pipelines.network_task import Training
+from voile.pipelines.tables import TableRecords
 from voile.privacy.accounting import Plan
 from voile.privacy.events import PoissonSampled, Repeated
 from voile.release import PUBLIC, trained_on, trained_privately

@@ -89,7 +89,7 @@ def test_the_snippet_works_as_written() -> None:
     clf.predict_proba(X_new)
     clf.explain(X_new)
     clf.guarantee_  # noqa: B018
-    assert clf.guarantee_.epsilon == pytest.approx(1)
+    assert 0.99 < clf.guarantee_.epsilon <= 1
     assert clf.score(FRESH, TRUE) > 0.75
     reg = voile.PrivateRegressor(schema=schema, target_range=(0, 100), epsilon=1, delta=1e-6)
     reg.fit(X.assign(sex="f"), X["age"])
@@ -326,7 +326,7 @@ def test_labels_that_are_no_class_are_null_records_and_an_alarm_says_so() -> Non
 def test_without_a_budget_a_warning_says_that_nobody_keeps_count() -> None:
     with pytest.warns(FitWarning, match=r"charges no budget.*Pass budget=voile.Budget"):
         found = PrivateClassifier(**TERMS).fit(X, Y)
-    assert found.guarantee_.epsilon == pytest.approx(2)
+    assert 1.98 < found.guarantee_.epsilon <= 2
     assert found.guarantee_.delta == 1e-6
     assert not found.replayed_
 
@@ -513,7 +513,7 @@ def test_it_works_in_a_pipeline_and_with_parameters() -> None:
     assert whole.fit(X, Y).score(FRESH, TRUE) > 0.7
     whole.set_params(privateclassifier__epsilon=0.5)
     assert whole.get_params()["privateclassifier__epsilon"] == 0.5
-    assert whole.fit(X, Y)[-1].guarantee_.epsilon == pytest.approx(0.5)
+    assert 0.495 < whole.fit(X, Y)[-1].guarantee_.epsilon <= 0.5
     fresh = clone(whole)
     assert not hasattr(fresh[-1], "guarantee_")
     assert fresh[-1].schema == SCHEMA

@@ -104,7 +104,7 @@ def test_a_private_model_is_trained_once_and_explained_for_ever(page: Page) -> N
                 f"reg = {regressor}.fit(X, (X['age'] / 100).to_numpy())",
             ),
         )
-    assert page["clf"].guarantee_.epsilon == pytest.approx(1)
+    assert 0.99 < page["clf"].guarantee_.epsilon <= 1
     assert page["clf"].explain(page["X_new"]).guarantee == page["clf"].guarantee_
     assert 0 <= page["reg"].predict(page["X_new"])[0] <= 1
 

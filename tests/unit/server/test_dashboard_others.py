@@ -17,7 +17,7 @@ def test_a_free_model_says_what_matters_and_a_charged_one_does_not(house: House)
     somebody = reader(house, house.key())
     before = vault.storage.read_snapshot(vault.log.head).size
     free, charged = somebody.get("/model/open").text, somebody.get("/model/approval").text
-    assert "Mean size of the contributions over 3 public background rows" in free
+    assert "contributions over 3 public background rows, each compared with 3" in free
     assert "as income changes" in free
     assert "Asking costs something here" in charged
     assert "changes" not in charged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Final
 
 import pytest
@@ -14,8 +15,16 @@ from voile.records.access import Duty
 POLICY: Final = "default-src 'none'; script-src 'self'; style-src 'self'"
 PAGES: Final[dict[str, set[Duty]]] = {
     "/": {Duty.OBSERVE, Duty.AUDIT},
-    "/budgets": {Duty.OBSERVE, Duty.AUDIT},
-    "/budgets/{budget}": {Duty.OBSERVE, Duty.AUDIT},
+    "/budgets": {Duty.OBSERVE, Duty.AUDIT, Duty.APPROVE},
+    "/budgets/{budget}": {Duty.OBSERVE, Duty.AUDIT, Duty.APPROVE},
+    "/explain": {Duty.EXPLAIN},
+    "/explain/open": {Duty.EXPLAIN},
+    "/model": {Duty.EXPLAIN},
+    "/model/open": {Duty.EXPLAIN},
+    "/federation": {Duty.OBSERVE, Duty.AUDIT},
+    "/federation/rounds": {Duty.OBSERVE, Duty.AUDIT},
+    "/evidence": {Duty.AUDIT},
+    "/keys": {Duty.ADMINISTER},
     "/records": {Duty.AUDIT},
     "/records/0": {Duty.AUDIT},
     "/records/0/proof": {Duty.AUDIT},
@@ -38,7 +47,7 @@ def test_each_page_is_for_its_duties(house: House, duty: Duty) -> None:
         assert answer.status_code == (200 if duty in duties else 403), path
         if duty not in duties:
             assert "needed" in answer.text
-        for menu in ("/", "/budgets", "/records"):
+        for menu in ("/", "/budgets", "/explain", "/model", "/records", "/evidence", "/keys"):
             assert (f'<li><a href="{menu}"' in answer.text) <= (duty in PAGES[menu])
 
 
@@ -171,3 +180,50 @@ def test_refusals_are_found(house: House) -> None:
     found = reader(house, key).get("/records?q=kind:refusal").text
     assert "1 record," in found
     assert "refused: " in found
+
+
+def test_a_second_person_approves_what_another_asked_for(house: House) -> None:
+    asking = house.key(Duty.EXPLAIN, caller="asking")
+    account = house.workspace.public_name(BUDGET)
+    page = f"/budgets/{account}"
+    event = house.explain(house.key(caller="x"), redraw=True, headers={"Idempotency-Key": "1"})
+    assert event.status_code == 200
+    body = {"event": {"kind": "gaussian", "noise_multiplier": 8.0}, "purpose": "an appeal"}
+    asked = house.ask("POST", f"/api/v1{page}/requests", asking, json=body)
+    assert asked.status_code == 201, asked.text
+    approver = reader(house, house.key(Duty.APPROVE, caller="second"))
+    shown = approver.get(page).text
+    assert "an appeal" in shown
+    number = asked.json()["request"]
+    path = f"{page}/requests/{number}/approve"
+    auditor = reader(house, house.key(Duty.AUDIT, caller="auditor"))
+    assert "an appeal" not in auditor.get(page).text
+    assert auditor.send(path, {"token": auditor.token()}).status_code == 403
+    done = approver.post(path, page, {})
+    assert done.status_code == 303
+    assert "an appeal" not in approver.get(page).text
+
+
+def test_evidence_links_to_records_and_is_made_aside_for_a_long_log(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lived_in(house.workspace)
+    somebody = reader(house, house.key(Duty.AUDIT))
+    text = somebody.get("/evidence").text
+    assert "for you to state" in text
+    assert '<a href="/records/' in text
+    assert "Made from" not in text
+    assert "Nothing was answered yet" not in text
+    assert f"{PEOPLES_BUDGET}/" not in text
+    monkeypatch.setattr("voile.app.dashboard.evidence.AT_ONCE", 1)
+    monkeypatch.setattr("voile.app.dashboard.evidence._GROWN", 1.0)
+    house.key()  # one more record
+    assert somebody.get("/evidence").status_code == 200
+    for thread in threading.enumerate():
+        if thread.name == "voile evidence":
+            thread.join(60)
+    assert "Made from" not in somebody.get("/evidence").text
+    monkeypatch.setattr("voile.app.dashboard.evidence.AT_ONCE", 10_000)
+    monkeypatch.setattr("voile.app.dashboard.evidence.MOST_ACCOUNTS", 1)
+    house.key()
+    assert "3 accounts, too many for a page" in somebody.get("/evidence").text

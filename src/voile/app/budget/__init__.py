@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from voile.app.compliance.enforcement import after_renewal
 from voile.core.once_each import once_each
 from voile.privacy.accounting.measures import Sums
 from voile.privacy.events import PrivacyEvent
@@ -86,7 +87,7 @@ def renew_budget(
 
     def command(t: Transaction) -> AccountChange:
         done = ledger.renew(t, account, reason=reason, caller=caller)
-        _log_renewal(t, log, done, reason)
+        _log_renewal(t, ledger, log, done, reason)
         return done
 
     return storage.submit(command)
@@ -96,11 +97,13 @@ def renew_due(t: Transaction, ledger: Ledger, log: AuditLog) -> list[AccountChan
     """Renew, on record, what is due by the calendars of accounts."""
     done = ledger.renew_due(t)
     for change in done:
-        _log_renewal(t, log, change, CALENDAR_REASON)
+        _log_renewal(t, ledger, log, change, CALENDAR_REASON)
     return done
 
 
-def _log_renewal(t: Transaction, log: AuditLog, done: AccountChange, reason: str) -> None:
+def _log_renewal(
+    t: Transaction, ledger: Ledger, log: AuditLog, done: AccountChange, reason: str
+) -> None:
     record = BudgetRenewedRecord(
         time=int(done.time),
         account=done.account.name,
@@ -111,6 +114,7 @@ def _log_renewal(t: Transaction, log: AuditLog, done: AccountChange, reason: str
         cost=written(done.cost) if done.cost else None,
     )
     log.append(t, record)
+    after_renewal(ledger, log, t, record.account, time=record.time)
 
 
 # --- Rules beyond the budget, on record -----------------------------------------------------------

@@ -22,7 +22,7 @@ from voile.core.guarantee import RowPart
 from voile.core.transparency import Level, Method, Role, check_role
 
 BESIDE_A_NAME: Final = frozenset(
-    {"model", "data", "workspace", "purpose", "caller", "redraw", "preview", "overwrite"}
+    {"model", "data", "workspace", "purpose", "caller", "redraw", "coarser", "preview", "overwrite"}
     | {"save_as", "plot", "page", "receipt", "row_receipts", "engine"}
 )
 """What may be stated beside the name of a release: nothing that changes what is released, or where
@@ -297,6 +297,9 @@ class Explain(SavedFiles, RecordFiles, ExplanationSpec):
         "Pay for new noise, even if the question was answered before.",
         default=False,
         formerly=("--fresh", "fresh"),
+    )
+    coarser: bool = caller_field(
+        "Accept a coarser level, if a rule of the workspace offers one.", default=False
     )
     preview: bool = caller_field("Show cost and accuracy without charging anything.", default=False)
     plot: Path | None = custodian_field(

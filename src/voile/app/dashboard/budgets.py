@@ -13,7 +13,15 @@ from voile.app.dashboard.records import RecordLine, lines_of
 from voile.app.explain.per_record import parent_of_record
 from voile.app.serving import Caller, UnknownName
 from voile.records.access import Duty, find_account
-from voile.records.ledger import AccountShare, Remaining, Subtree, latest_acts, remaining
+from voile.records.ledger import (
+    AccountShare,
+    ApprovalRow,
+    Remaining,
+    Subtree,
+    approvals_of,
+    latest_acts,
+    remaining,
+)
 from voile.records.storage import Reader
 
 MOST: Final = 100
@@ -82,6 +90,7 @@ class AccountPage:
         refusals: of the log, newest first.
         names_callers: whether the reader may see who.
         may_renew: whether the reader may start a new period.
+        requests: charges that wait for somebody to approve them; for those who may see callers.
     """
 
     line: BudgetLine
@@ -92,6 +101,8 @@ class AccountPage:
     below: tuple[BudgetLine, ...]
     names_callers: bool
     may_renew: bool
+    requests: tuple[ApprovalRow, ...] = ()
+    may_approve: bool = False
 
 
 def budget_tree(
@@ -148,7 +159,13 @@ def account_page(dashboard: Dashboard, caller: Caller, public: str) -> AccountPa
     shares, name, left, burnt, acts = dashboard.vault.storage.read_snapshot(read)
     seen = dashboard.seen_by(caller, shares)
     (line,) = _lines(dashboard, [burnt.line], seen)
+    waiting = tuple(
+        row
+        for row in dashboard.vault.storage.read_snapshot(lambda t: approvals_of(t, name))
+        if not row.approver and not row.charge
+    )
     refused, _ = dashboard.index.search(RecordQuery("refusal", account=name), most=_MOST_REFUSALS)
+    approves = Duty.APPROVE in caller.grants.duties and caller.grants.covers(name)
     return AccountPage(
         line=line,
         left=left,
@@ -158,6 +175,8 @@ def account_page(dashboard: Dashboard, caller: Caller, public: str) -> AccountPa
         below=tuple(_lines(dashboard, [s for s in seen if s.account.parent == name][:MOST], seen)),
         names_callers=_names_callers(caller, name),
         may_renew=Duty.ADMINISTER in caller.grants.duties and caller.grants.covers(name),
+        requests=waiting if approves or _names_callers(caller, name) else (),
+        may_approve=approves,
     )
 
 

@@ -25,13 +25,14 @@ class Place:
 
 _READERS: Final = frozenset({Duty.OBSERVE, Duty.AUDIT})
 OVERVIEW: Final = Place("/", "Overview", _READERS)
-BUDGETS: Final = Place("/budgets", "Budgets", _READERS)
+BUDGETS: Final = Place("/budgets", "Budgets", _READERS | {Duty.APPROVE})
 RECORDS: Final = Place("/records", "Records", frozenset({Duty.AUDIT}))
 EXPLAIN: Final = Place("/explain", "Explain", frozenset({Duty.EXPLAIN}))
 MODEL: Final = Place("/model", "Model", frozenset({Duty.EXPLAIN}))
 FEDERATION: Final = Place("/federation", "Federation", _READERS)
+EVIDENCE: Final = Place("/evidence", "Rules and evidence", frozenset({Duty.AUDIT}))
 KEYS: Final = Place("/keys", "Keys and people", frozenset({Duty.ADMINISTER}))
-PLACES: Final = (OVERVIEW, BUDGETS, EXPLAIN, MODEL, FEDERATION, RECORDS, KEYS)
+PLACES: Final = (OVERVIEW, BUDGETS, EXPLAIN, MODEL, FEDERATION, RECORDS, EVIDENCE, KEYS)
 """The menu, in its order."""
 
 

@@ -8,12 +8,13 @@ from the public schema. Of a release that costs something, the model is asked no
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from voile.app.dashboard.dashboard import Dashboard
+from voile.app.explain import build_release
 from voile.app.explain.rows import row_count
 from voile.app.serving import Caller, NotGranted, ServedRelease, UnknownName
 from voile.core.description import Description
@@ -24,6 +25,11 @@ from voile.core.transparency import NEEDED, Level
 from voile.release import Preview
 
 _ROWS: Final = 100
+_COMPARED: Final = 50
+_FEWEST: Final = 5
+_MOST_PLAYERS: Final = 10
+_MOST_ASKED: Final = 400_000
+"""Rows that the model is asked about, for the importance of a page; about a second or two."""
 _POINTS: Final = 25
 _INVENTED: Final = "rows invented from the public schema"
 _PUBLIC: Final = "public background rows"
@@ -122,9 +128,19 @@ def model_page(
 
 
 def _importance(served: ServedRelease) -> tuple[Description, str]:
+    """Over few rows, compared with few: exact values ask the model for every coalition of each."""
     rows, over = _reference(served)
-    drawn = served.release(len(rows)).draw(rows)
-    return drawn.describe(schema=served.inputs.schema), f"{len(rows)} {over}"
+    background = served.inputs.background
+    if not isinstance(background, np.ndarray):
+        drawn = served.release(len(rows)).draw(rows)
+        return drawn.describe(schema=served.inputs.schema), f"{len(rows)} {over}"
+    compared = background[:_COMPARED]
+    coalitions = 2 ** min(rows.shape[1], _MOST_PLAYERS)
+    shown = rows[: max(_FEWEST, _MOST_ASKED // (len(compared) * coalitions))]
+    release = build_release(replace(served.inputs, background=compared), None, len(shown))
+    drawn = release.draw(shown)
+    said = f"{len(shown)} {over}, each compared with {len(compared)}"
+    return drawn.describe(schema=served.inputs.schema), said
 
 
 def _reference(served: ServedRelease) -> tuple[Rows, str]:

@@ -22,6 +22,17 @@ from functools import cached_property, lru_cache
 from typing import Final, Protocol, TypeAlias
 
 from voile.app.budget import log_approval, opened_child_record
+from voile.app.compliance.enforcement import (
+    MeasureInForce,
+    after_charge,
+    after_refusal,
+    check_rules,
+    name_in_log,
+    needs_approval,
+    rules_in_force,
+    shares,
+)
+from voile.app.compliance.enforcement import Question as RuledQuestion
 from voile.app.explain.per_record import (
     accounts_to_carry,
     carried_mark,
@@ -153,6 +164,8 @@ class AccountQuestions:
         asked, charges: how the ledger recognises each of them, and what it will charge.
         fresh: charge again, whatever was answered before.
         settlement: takes part in the transaction.
+        quality: half-width of a released value over the width of the output, if that is known.
+        coarser: this is what was offered in place of a more detailed level.
     """
 
     account: Account
@@ -161,6 +174,8 @@ class AccountQuestions:
     charges: tuple[Charge, ...]
     fresh: bool = False
     settlement: Settlement | None = None
+    quality: float | None = None
+    coarser: bool = False
 
     @property
     def accounts(self) -> Iterator[str]:
@@ -194,7 +209,11 @@ def look_up(
 ) -> list[ChargedAnswer | None] | Refusal:
     """Step 1: what was answered before, if the rest would fit; else why not. Only reads."""
     # A stored answer is free: giving the same noise again reveals nothing new.
+    questions = _with_approval(vault, t, questions)
     found = _answered(vault, t, questions)
+    ruled_out = _ruled_out(vault, t, questions, found)
+    if ruled_out is not None:
+        return ruled_out
     refused = _refusal(vault, t, questions, found, looking=True)
     return found if refused is None else refused
 
@@ -216,7 +235,12 @@ def settle(
     # was drawn here is dropped unseen. Two draws would be two releases for one charge.
     if questions.settlement is not None and (told := questions.settlement.refuse(t)) is not None:
         return told
+    questions = _with_approval(vault, t, questions)
     found = _answered(vault, t, questions)
+    if (ruled_out := _ruled_out(vault, t, questions, found)) is not None:
+        if is_recorded(ruled_out):
+            record_refusal(vault, t, questions, ruled_out)
+        return ruled_out
     if len(found) == 1 and vault.ledger.is_open(t, questions.requests[0].question.account):
         try:
             return _settled(vault, t, questions, found, drawn)
@@ -268,6 +292,50 @@ def recognisable(vault: Vault, t: Reader, questions: AccountQuestions) -> list[A
     ]
 
 
+def _ruled_out(
+    vault: Vault,
+    t: Reader,
+    questions: AccountQuestions,
+    found: Sequence[ChargedAnswer | None],
+) -> Refused | None:
+    """Why a measure in force forbids the new charges among these."""
+    if not rules_in_force(t).rules:
+        return None
+    new = {_told_apart(questions, n) for n, stored in enumerate(found) if stored is None}
+    asked = _for_rules(questions, questions.requests[0], questions.account.name, len(new))
+    return check_rules(vault, t, asked)
+
+
+def _with_approval(vault: Vault, t: Reader, questions: AccountQuestions) -> AccountQuestions:
+    """The same; while a measure asks for it, a second person has to approve each charge."""
+    if not rules_in_force(t).rules:
+        return questions
+    asked = _for_rules(questions, questions.requests[0], questions.account.name, 1)
+    if not needs_approval(vault, t, asked):
+        return questions
+    charges = tuple(replace(each, needs_approval=True) for each in questions.charges)
+    return replace(questions, charges=charges)
+
+
+def _for_rules(
+    questions: AccountQuestions, request: Request, account: str, count: int
+) -> RuledQuestion:
+    return RuledQuestion(
+        account,
+        request.caller,
+        count,
+        request.guarantees[0].epsilon,
+        request.subject,
+        questions.quality,
+        coarser=questions.coarser,
+    )
+
+
+def is_recorded(refused: object) -> bool:
+    """Whether a refusal is written down: those of budgets and of measures, not of mistakes."""
+    return isinstance(refused, BudgetExceeded | MeasureInForce)
+
+
 def _told_apart(questions: AccountQuestions, number: int) -> object:
     """Equal for questions that get one answer: never two fresh ones."""
     # Fresh noise is paid for each time; a repeated question within one call is one release.
@@ -311,9 +379,10 @@ def _pay(
     """
     request, asked = questions.requests[number], questions.asked[number]
     before = accounts_to_carry(vault, t, request.question)
+    ruled = bool(rules_in_force(t).rules)
 
     def write_record(grant: Grant) -> int:
-        record = _record(vault, request, asked, grant, drawn)
+        record = _record(vault, request, asked, grant, drawn, ruled=ruled)
         number = vault.log.append_encoded(t, record).number
         if grant.approval is not None:
             log_approval(t, vault.log, grant.approval, "spent", grant.time)
@@ -326,6 +395,7 @@ def _pay(
     name = request.question.account
     if not vault.ledger.is_open(t, name):
         open_below(questions.account, name)
+    used = shares(vault, t, name)
     settled = vault.ledger.settle(
         t,
         _with_earlier(questions.charges[number], before.values()),
@@ -335,6 +405,10 @@ def _pay(
         fresh=True,  # that nothing was stored is known
         write_record=write_record,
     )
+    if ruled and settled.grant is not None:
+        told = _for_rules(questions, request, name, 1)
+        time = int(settled.grant.time)
+        after_charge(vault, t, told, charge=settled.charge, time=time, before=used)
     for old in before:
         open_below(vault.ledger.account(t, old), carried_mark(old))
     return settled
@@ -361,37 +435,57 @@ def leaving(vault: Vault, request: Request, asked: Asked, settled: ChargedAnswer
 
 
 def record_refusal(
-    vault: Vault, t: Transaction, questions: AccountQuestions, refused: BudgetExceeded
+    vault: Vault, t: Transaction, questions: AccountQuestions, refused: Refused
 ) -> None:
-    """Somebody asked, and was told that the budget does not allow it."""
-    headline = questions.requests[0].guarantees[0]
+    """Somebody asked, and was told that the budget, or a measure in force, does not allow it."""
+    first, account = questions.requests[0], questions.account.name
+    headline = first.guarantees[0]
+    epsilon = headline.epsilon
+    if isinstance(refused, MeasureInForce):
+        epsilon = refused.forbidden.epsilon
+    caller = name_in_log(vault, first.caller) if rules_in_force(t).rules else None
     record = RefusalRecord(
         time=int(vault.ledger.now()),
-        account=questions.account.name,
+        account=account,
         reason=str(refused)[:_LONGEST_REASON],
-        epsilon=headline.epsilon,
+        epsilon=epsilon,
         delta=headline.delta,
+        caller=caller,
     )
     vault.log.append(t, record)
+    if caller is not None:
+        after_refusal(vault, t, account, caller=caller, epsilon=epsilon, time=record.time)
 
 
 def _record(
-    vault: Vault, request: Request, asked: Asked, grant: Grant, drawn: NoisyAnswer
+    vault: Vault,
+    request: Request,
+    asked: Asked,
+    grant: Grant,
+    drawn: NoisyAnswer,
+    *,
+    ruled: bool = False,
 ) -> Encoded:
-    """The record of a charge, as bytes. It states the cost that was charged."""
+    """The record of a charge, as bytes. It states the cost that was charged.
+
+    Args:
+        ruled: rules are in force, which count what a caller does.
+    """
     # The log holds commitments, not digests: without the nonce nobody can test a guess of question
     # or answer against it.
     committing = CommitmentTerms(
         vault.log.origin, grant.terms, grant.number, asked.digest, drawn.digest
     )
     nonces = committing.nonces(vault.key)
-    draft = _draft(request.subject, request.guarantees, grant.event, grant.cost)
+    draft = _draft(request.subject, request.guarantees, grant.event, grant.cost, ruled)
+    who = {"caller": name_in_log(vault, request.caller)} if ruled else {}
     return draft.filled(
         time=int(grant.time),
         account=grant.account.name,
         charge=grant.charge,
         query=commitment_digest("query", nonces["query"], request.question.canonical_bytes),
         answer=commitment_digest("answer", nonces["answer"], drawn.committed or drawn.content),
+        **who,
     )
 
 
@@ -401,6 +495,7 @@ def _draft(
     guarantees: tuple[Guarantee, ...],
     event: PrivacyEvent,
     cost: Sums,
+    ruled: bool,
 ) -> Draft:
     """A service promises the same few things again and again: what its records have in common."""
     headline = guarantees[0]
@@ -418,5 +513,7 @@ def _draft(
         answer=bytes(32),
         event=event_for_log(event_text(event)),
         cost=written(cost) if cost else None,
+        caller="" if ruled else None,
     )
-    return Draft(record, "time", "account", "charge", "query", "answer")
+    who = ("caller",) if ruled else ()
+    return Draft(record, "time", "account", "charge", "query", "answer", *who)

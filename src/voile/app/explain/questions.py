@@ -46,6 +46,9 @@ class ExplanationRequest:
 
     Args:
         settlement: what a door keeps of it, in the same transaction.
+        quality: half-width of a released value over the width of the output, if that is known.
+        coarser: a coarser level will do, if a rule offers one.
+        offered: this is what was offered.
     """
 
     rows: RowsToExplain
@@ -55,6 +58,9 @@ class ExplanationRequest:
     subject: str = ""
     fresh: bool = False
     settlement: Settlement | None = None
+    quality: float | None = None
+    coarser: bool = False
+    offered: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", RowsToExplain.from_rows(self.rows))
@@ -115,8 +121,13 @@ class ReleaseTerms:
         self.check_account(account)
         of_records = self.release.part is RowPart.EXPLAINED
         found = (self._records if of_records else self._one_question)(vault, account, request)
-        return (
-            found if request.settlement is None else replace(found, settlement=request.settlement)
+        if (request.settlement, request.quality, request.offered) == (None, None, False):
+            return found
+        return replace(
+            found,
+            settlement=request.settlement,
+            quality=request.quality,
+            coarser=request.offered,
         )
 
     def _records(

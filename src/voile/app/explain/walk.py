@@ -25,6 +25,7 @@ from voile.app.explain.charging import (
     AccountQuestions,
     Answer,
     NoisyAnswer,
+    is_recorded,
     leaving,
     look_up,
     record_refusal,
@@ -34,7 +35,7 @@ from voile.app.explain.questions import ExplanationRequest, ReleaseTerms
 from voile.app.explain.reading import AccountOf, NotRemembered, RememberedAccounts, read_ahead
 from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined, settled_notes
 from voile.app.explain.rows import chosen, stacked
-from voile.core.errors import BudgetExceeded, InvalidInput, Refused, VerificationFailed
+from voile.core.errors import InvalidInput, Refused, VerificationFailed
 from voile.core.explanation import Explanation
 from voile.core.guarantee import RowPart
 from voile.core.row_note import notes_among
@@ -152,7 +153,7 @@ def _look_first(
         asked = asking(lambda name: vault.ledger.account(t, name))
     with suppress(VerificationFailed):
         looked = _look_all(vault, t, asked)
-        if not any(isinstance(each, BudgetExceeded) for each in looked):
+        if not any(map(is_recorded, looked)):
             return asked, looked
     return asked, None
 
@@ -176,7 +177,8 @@ def _look_and_record(vault: Vault, t: Transaction, asked: Asked) -> list[Looked 
         renew_due(t, vault.ledger, vault.log)  # a period that is over refuses everything
         looked = _look_all(vault, t, asked)
         for questions, found in zip(asked, looked, strict=True):
-            if isinstance(found, BudgetExceeded) and not isinstance(questions, Exception):
+            if is_recorded(found) and not isinstance(questions, Exception):
+                assert isinstance(found, Refused)
                 record_refusal(vault, t, questions, found)
         return looked
 

@@ -9,8 +9,8 @@
 
 from voile.app.federate.accepts import Accepts
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.app.federate.base import ServerSide
 from voile.app.federate.files import read_agreement, read_job
-from voile.app.federate.kinds import ServerSide
 from voile.app.federate.party import Job, Party, Say, open_node, party_key
 from voile.app.federate.run import FederationRun, federate, run_server
 from voile.app.federate.trust import ExactTrustLog

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from voile.app.federate.accepts import Accepts
 from voile.app.federate.agreement import FederationAgreement, asked_in_a_round
+from voile.app.federate.base import ServerSide
 from voile.app.federate.config import (
     FederationFile,
     NodeFile,
@@ -25,7 +26,7 @@ from voile.app.federate.config import (
     ServerFile,
     ServerLinkSection,
 )
-from voile.app.federate.kinds import DEFAULT, KINDS, ServerSide
+from voile.app.federate.kinds import DEFAULT, KINDS
 from voile.app.federate.party import Job, Party
 from voile.app.toml_file import TomlFile
 from voile.attribution.fastshap import EXPLAINER_PLAN

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from voile.app.commands.federate import NewFederation
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.app.federate.base import ServerSide
 from voile.app.federate.config import (
     AssumedServer,
     HeldOut,
@@ -33,7 +34,7 @@ from voile.app.federate.files import (
     server_side,
 )
 from voile.app.federate.kinds import DEFAULT as NETWORK_PIPELINE
-from voile.app.federate.kinds import KINDS, ServerSide
+from voile.app.federate.kinds import KINDS
 from voile.app.federate.party import Job
 from voile.app.federate.starting import (
     NewParty,

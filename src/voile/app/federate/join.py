@@ -17,6 +17,7 @@ import numpy as np
 from voile.app.calls import Context
 from voile.app.commands.federate import JoinFederation, MakeNodeKeys, ShowNodeStatus
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.app.federate.base import ServerSide
 from voile.app.federate.config import (
     FederationFile,
     NodeFile,
@@ -25,7 +26,6 @@ from voile.app.federate.config import (
     ServerLinkSection,
 )
 from voile.app.federate.files import SERVER_FILE, read_beside, read_node, read_server
-from voile.app.federate.kinds import ServerSide
 from voile.app.federate.party import (
     Party,
     Say,

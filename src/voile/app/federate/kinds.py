@@ -406,19 +406,3 @@ KINDS: Final[Mapping[str, PipelineKind]] = ExtensibleKinds(
 )
 """By name; other packages add theirs as entry points (docs/extending.md)."""
 DEFAULT: Final = "private explainer"
-
-__all__ = [
-    "DEFAULT",
-    "GUIDED",
-    "KINDS",
-    "STATISTICS",
-    "FinishContext",
-    "LogisticRegressionKind",
-    "NetworkKind",
-    "PipelineKind",
-    "PipelineOutput",
-    "ServerRows",
-    "ServerSide",
-    "SummedStages",
-    "TableKind",
-]

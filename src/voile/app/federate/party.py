@@ -17,9 +17,10 @@ from voile.app.federate.agreement import (
     federation_of,
     origin_of,
 )
+from voile.app.federate.base import ServerSide
 from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import ClientBooks, Promise
-from voile.app.federate.kinds import KINDS, ServerSide
+from voile.app.federate.kinds import KINDS
 from voile.core.atomic_file import locked
 from voile.core.errors import InvalidInput, Refused, StorageBusy
 from voile.federation import AttemptsOnDisk, Client, Node, SecureMember

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from voile.app.federate.agreement import FederationAgreement
+from voile.app.federate.base import ServerSide
 from voile.app.federate.expectation import FederationPreview, PreviewWarning
-from voile.app.federate.kinds import KINDS, ServerSide
+from voile.app.federate.kinds import KINDS
 from voile.app.federate.party import check_name
 from voile.app.federate.results import reserved
 from voile.core.one_thread import one_thread

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from voile.app.federate.agreement import FederationAgreement
-from voile.app.federate.kinds import PipelineOutput
+from voile.app.federate.base import PipelineOutput
 from voile.core.guarantee import Adversary
 from voile.federation import (
     HistoryRow,

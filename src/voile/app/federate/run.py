@@ -35,9 +35,10 @@ from voile.app.artefact import (
 )
 from voile.app.explain import ExplanationSpec
 from voile.app.federate.agreement import SERVER, FederationAgreement, origin_of
+from voile.app.federate.base import FinishContext, PipelineOutput, ServerSide
 from voile.app.federate.books import PART as ROUNDS_PART
 from voile.app.federate.books import Promise, ServerBooks, account_name
-from voile.app.federate.kinds import KINDS, FinishContext, PipelineOutput, ServerSide
+from voile.app.federate.kinds import KINDS
 from voile.app.federate.logs import collected_logs, write_logs
 from voile.app.federate.party import (
     Job,

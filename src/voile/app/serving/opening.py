@@ -8,6 +8,7 @@ from pathlib import Path
 
 from voile.app.calls import Context
 from voile.app.commands.explain import Explain
+from voile.app.compliance.delivery import Delivering
 from voile.app.explain.service import ReleaseService
 from voile.app.explain_rows import ExplanationJob
 from voile.app.recommend import open_recommender
@@ -17,6 +18,7 @@ from voile.app.serving.release import ServedRelease
 from voile.app.serving.served import ServedWorkspace
 from voile.app.workspace.file import WorkspaceFile
 from voile.app.workspace.ledger_comparison import check_ledger
+from voile.app.workspace.rules import apply_rules, channels_of
 from voile.attribution import CONSTANT_WORK, Speed
 from voile.core.guarantee import RowPart
 from voile.records.access import PART
@@ -38,6 +40,7 @@ def open_served(path: Path) -> Iterator[ServedWorkspace]:
     with ExitStack() as stack:
         vault = stack.enter_context(open_vault_at(file.place, schedule, extra_parts=(PART,)))
         check_ledger(file, vault)
+        apply_rules(file, vault)
         service = ReleaseService(vault)
         releases = {name: _served(file, name, service) for name in file.releases}
         recommenders = {
@@ -45,6 +48,7 @@ def open_served(path: Path) -> Iterator[ServedWorkspace]:
         }
         workspace = ServedWorkspace(file, service, releases, recommenders, _witness(file, stack))
         workspace.name_accounts(*_accounts(file, releases))
+        stack.enter_context(Delivering(vault, channels_of(file)))
         yield workspace
 
 
@@ -84,7 +88,8 @@ def _served(file: WorkspaceFile, name: str, service: ReleaseService) -> ServedRe
             *("releases", name, "anonymous"),
         )
     delay = None if found.is_free else delay_of(found.inputs, job, service, settings.delay)
-    return ServedRelease(name, job, service, found.speed, anonymous, delay)
+    cost = file.cost_of(name)
+    return ServedRelease(name, job, service, found.speed, anonymous, delay, cost)
 
 
 def _speed(job: ExplanationJob) -> Speed:

@@ -45,6 +45,7 @@ class ServedRelease:
     Args:
         anonymous: it is answered without a key.
         delay: when a charged answer may leave; None where it leaves when it is ready.
+        cost: of a request, as it is declared, for rules about load.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ServedRelease:
     speed: Speed
     anonymous: bool = False
     delay: Delay | None = None
+    cost: float = 1.0
 
     @cached_property
     def inputs(self) -> ExplanationInputs:

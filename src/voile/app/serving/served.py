@@ -15,6 +15,7 @@ from voile.app.explain.released import LoggedAnswer, ReleasedExplanation, joined
 from voile.app.explain.service import ReleaseService
 from voile.app.explain.walk import Outcome, caught
 from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
+from voile.app.serving.levels import answer_or_offer
 from voile.app.serving.once import AnsweredMeanwhile, Entry, Once, Receiving
 from voile.app.serving.recommending import ServedRecommender
 from voile.app.serving.release import ServedRelease, UnusableRows, preview_facts
@@ -70,7 +71,7 @@ class AskedExplanation:
         rows: columns by name, a list of rows by name, a list of rows in the order of the schema,
             or an array in the schema's numbers.
         account: who pays: its name, or its public name.
-        purpose, redraw: as of `voile explain`.
+        purpose, redraw, coarser: as of `voile explain`.
         repeat: key against repetition.
         endpoint: where it was sent; keys of two endpoints are two keys.
     """
@@ -79,6 +80,7 @@ class AskedExplanation:
     account: str | None = None
     purpose: str = "explanation"
     redraw: bool = False
+    coarser: bool = False
     repeat: str | None = None
     endpoint: str = ""
 
@@ -270,6 +272,7 @@ class ServedWorkspace:
             caller=caller.grants.caller,
             purpose=asked.purpose,
             fresh=asked.redraw,
+            coarser=asked.coarser,
             settlement=settlement,
         )
         return _Prepared(request)
@@ -360,7 +363,7 @@ class ServedWorkspace:
     ) -> None:
         """Requests about so many rows each; what becomes of them takes their places in `found`."""
         asked = [each for n in numbers if isinstance(each := found[n], _Prepared)]
-        outcomes = self.service.answer_many(served.release(rows), [e.request for e in asked])
+        outcomes = answer_or_offer(served, rows, [each.request for each in asked])
         told = [
             caught(self._finished, served, each, outcome)
             for each, outcome in zip(asked, outcomes, strict=True)

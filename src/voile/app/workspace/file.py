@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,9 @@ from voile.app.commands.explain import ExplanationSpec
 from voile.app.commands.fields import RelationKey, name_of
 from voile.app.explain.files import names_origin_file
 from voile.app.toml_file import TomlFile, did_you_mean
+from voile.app.workspace.notify_table import NotifyTable
 from voile.app.workspace.serve_table import ServeTable
+from voile.compliance import Rule, RuleSet
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object
@@ -203,9 +206,12 @@ class WorkspaceTables(_Table):
             or `env:VARIABLE`.
         origin: name of the log, compared with the one that stands in it.
         releases: each the fields of an `ExplanationSpec`, with names of the other tables; one that
-            costs nothing may be `anonymous`: the HTTP service answers it without a key.
+            costs nothing may be `anonymous`: the HTTP service answers it without a key. `cost` is
+            what a request counts for rules about load.
         recommenders: what recommends, over HTTP.
         serve: the HTTP service.
+        rules: what is watched, and what is done about it.
+        notify: who is told.
     """
 
     storage: Annotated[str, AfterValidator(check_address)] = DATABASE
@@ -218,6 +224,16 @@ class WorkspaceTables(_Table):
     releases: dict[Name, dict[str, Any]] = {}
     recommenders: dict[Name, RecommenderTable] = {}
     serve: ServeTable = ServeTable()
+    rules: tuple[Rule, ...] = ()
+    notify: tuple[NotifyTable, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> Self:
+        RuleSet(self.rules)
+        called = [each.called for each in self.notify]
+        if len(set(called)) < len(called):
+            raise ValueError("two of [[notify]] have the same name: give each its own")
+        return self
 
 
 # --------------------------------------------------------------------------------------------------
@@ -236,6 +252,7 @@ _STANDS_IN: Final = {
     "data": "the rows that are handed in",
 }
 _ANONYMOUS: Final = "anonymous"
+_COST: Final = "cost"
 _FILES_OF_RELEASE: Final = ("explainer", "clusters")
 
 
@@ -289,6 +306,9 @@ class WorkspaceFile:
         said = dict(self.tables.releases[name])
         if not isinstance(said.pop(_ANONYMOUS, False), bool):
             raise self.toml.wrong("expected true or false", "releases", name, _ANONYMOUS)
+        cost = said.pop(_COST, 1)
+        if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 < cost < math.inf:
+            raise self.toml.wrong("expected a positive number", "releases", name, _COST)
         for key, place in _STANDS_IN.items():
             if key in said:
                 raise self.toml.wrong(f"cannot be set here: use {place}", "releases", name, key)
@@ -302,6 +322,10 @@ class WorkspaceFile:
     def is_anonymous(self, name: str) -> bool:
         """Whether the HTTP service answers for this release without a key."""
         return self.tables.releases[name].get(_ANONYMOUS, False) is True
+
+    def cost_of(self, name: str) -> float:
+        """What a request costs the service, as it is declared; rules about load count it."""
+        return float(self.tables.releases[name].get(_COST, 1))
 
     def _model(self, name: str) -> dict[str, Any]:
         model = self._named(name, "model")

@@ -277,7 +277,8 @@ class ProtectedExplainer:
             return str(file_named(background, "background"))
         what = "the background"
         if self.protect is not RowPart.BACKGROUND:
-            return InMemory(self._public(background), what)
+            self._given_columns = self._public(background)
+            return InMemory(self._given_columns, what)
         columns = self._given_columns = protected_columns(background, self._names, what=what)
         return InMemory(thinned(columns, most, self.schema), what)
 
@@ -287,11 +288,13 @@ class ProtectedExplainer:
             raise Refused(same_rows(self.protect))
         if isinstance(rows, str | PathLike):
             return str(file_named(rows, "rows"))
-        if not self.protect.is_explained:
-            public = self._public(rows)
-            if share_rows(self._given_columns, public):
-                raise Refused(same_rows(self.protect))
-            return public
+        found = self._protected(rows) if self.protect.is_explained else self._public(rows)
+        if share_rows(self._given_columns, found):
+            raise Refused(same_rows(self.protect))
+        return found
+
+    def _protected(self, rows: Any) -> dict[str, RawColumn]:
+        """Rows that are explained and protected, with their identifiers."""
         more = [each for each in (self._terms.get("id_column"),) if each is not None]
         return protected_columns(rows, self._names, what="rows", more=more)
 

@@ -8,8 +8,8 @@ A tour, by what you want to do:
   `AbsenceRecord`, `RoundShownRecord`, `TrustRecord`, `RewardRecord`,
   `WeightingRecord`, `EvidenceRecord`, `AssessmentRecord`, `EventsAssessmentRecord`,
   `KeyRotationRecord`, `CheckpointAcceptedRecord`, `KeyIssuedRecord`, `KeyRevokedRecord`,
-  `AnswersErasedRecord`; commit
-  to a query or an answer without showing it: `Commitment`
+  `AnswersErasedRecord`, `RuleRecord`, `ObservationRecord`, `AlertRecord`, `MeasureRecord`,
+  `LiftRecord`; commit to a query or an answer without showing it: `Commitment`
 - write it down, inside whatever transaction you are in: `AuditLog`, with the tables of `PART`
 - sign what the log holds, with witnesses if a policy asks for them: `SigningKey`, `publish`,
   `RemoteWitness`; keep a copy outside the database, so that one that was set back is noticed:
@@ -84,6 +84,11 @@ if TYPE_CHECKING:
     from voile.records.audit_log.row_receipt import RowReceipt as RowReceipt
     from voile.records.audit_log.row_receipt import RowTree as RowTree
     from voile.records.audit_log.row_receipt import verify_row_receipt as verify_row_receipt
+    from voile.records.audit_log.rule_records import AlertRecord as AlertRecord
+    from voile.records.audit_log.rule_records import LiftRecord as LiftRecord
+    from voile.records.audit_log.rule_records import MeasureRecord as MeasureRecord
+    from voile.records.audit_log.rule_records import ObservationRecord as ObservationRecord
+    from voile.records.audit_log.rule_records import RuleRecord as RuleRecord
     from voile.records.audit_log.tiles import Tile as Tile
     from voile.records.audit_log.verifier import AnchorEvidence as AnchorEvidence
     from voile.records.audit_log.verifier import CheckOutcome as CheckOutcome
@@ -145,6 +150,13 @@ _HOMES = {
         "decode_record",
     ],
     "row_receipt": ["BlockRoots", "RowReceipt", "RowTree", "verify_row_receipt"],
+    "rule_records": [
+        "AlertRecord",
+        "LiftRecord",
+        "MeasureRecord",
+        "ObservationRecord",
+        "RuleRecord",
+    ],
     "tiles": ["Tile"],
     "verifier": [
         "AnchorEvidence",

@@ -20,6 +20,13 @@ from voile.core.errors import InvalidInput
 from voile.records.audit_log import canonical
 from voile.records.audit_log.canonical import Flat, Malformed
 from voile.records.audit_log.merkle import HASH_SIZE
+from voile.records.audit_log.rule_records import (
+    AlertRecord,
+    LiftRecord,
+    MeasureRecord,
+    ObservationRecord,
+    RuleRecord,
+)
 
 # --- The kinds of records that a federation writes; see `records` for what all kinds promise -----
 
@@ -255,6 +262,7 @@ class ReleaseRecord:
         event: what was charged, as JSON text, or `sha256:` and its digest where that is too long.
         cost: what it costs in the measure of the account's tree, numbers in hexadecimal. With the
             records of opening and renewal, all totals can be recomputed from the log alone.
+        caller: while rules are in force, a name for who asked that only the custodian can tell.
     """
 
     kind: ClassVar[str] = "release"
@@ -274,6 +282,7 @@ class ReleaseRecord:
     answer: bytes
     event: str | None = None
     cost: str | None = None
+    caller: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +323,10 @@ class PostProcessingRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalRecord:
-    """A request was refused. The reason must follow from public facts."""
+    """A request was refused. The reason must follow from public facts.
+
+    `caller` is as of a `ReleaseRecord`.
+    """
 
     kind: ClassVar[str] = "refusal"
     version: ClassVar[int] = 1
@@ -324,6 +336,7 @@ class RefusalRecord:
     epsilon: float
     delta: float
     query: bytes | None = None
+    caller: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -563,6 +576,11 @@ Record: TypeAlias = (
     | CheckpointAcceptedRecord
     | KeyIssuedRecord
     | KeyRevokedRecord
+    | RuleRecord
+    | ObservationRecord
+    | AlertRecord
+    | MeasureRecord
+    | LiftRecord
     | AnswersErasedRecord
 )
 Encoded = NewType("Encoded", bytes)

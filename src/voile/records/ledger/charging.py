@@ -123,6 +123,7 @@ class Charge:
         query: keyed digest of the question, 32 bytes (`ReplayKey`).
         part: which part the protected rows play. A record, never a reason for a second account.
         population: keyed digests of the records behind the release, if they are to be watched.
+        needs_approval: a second person has to have approved it, whatever it costs.
     """
 
     account: str
@@ -133,6 +134,7 @@ class Charge:
     query: bytes
     part: RowPart = RowPart.OTHER
     population: frozenset[bytes] = frozenset()
+    needs_approval: bool = False
 
     def __post_init__(self) -> None:
         for name in ("purpose", "caller"):
@@ -330,7 +332,9 @@ def apply_charge(t: Transaction, tree: Tree, charge: Charge, now: float) -> Gran
     time = max(root.time, now)
     cost, standings, parts, used = effect_or_offer(t, path, charge.event)
     priced = event_text(charge.event), cost
-    approval = permit(t, path, priced, charge.caller, time, Permissions())
+    approval = permit(
+        t, path, priced, charge.caller, time, Permissions(needed=charge.needs_approval)
+    )
     entry = Entry(
         root.account,
         root.entries,

@@ -292,6 +292,7 @@ def check_fits(ledger: Ledger, t: Reader, parent: Account, charges: Iterable[Cha
             ]
         check_charge(charge, path[0].account)
         cost, after, *_ = effect_or_offer(t, path, charge.event)
+        so_far.needed = charge.needs_approval
         permit(t, path, (event_text(charge.event), cost), charge.caller, now, so_far)
         standing.update(zip((node.account.name for node in path), after, strict=True))
 

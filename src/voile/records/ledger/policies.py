@@ -202,10 +202,12 @@ class Permissions:
     Args:
         used: by account, what the caller of these charges has used.
         approvals: that are used up.
+        needed: whatever it costs, the charge needs one.
     """
 
     used: dict[tuple[str, str], Sums] = field(default_factory=dict)
     approvals: set[str] = field(default_factory=set)
+    needed: bool = False
 
 
 def permit(
@@ -224,10 +226,10 @@ def permit(
     """
     rows = [(node, _row(t, node.account.name)) for node in path]
     ruled = [(node, row) for node, row in rows if row is not None]
-    if not ruled:
+    if not ruled and not so_far.needed:
         return None
     cost = price[1]
-    needs = False
+    needs = so_far.needed
     for node, row in ruled:
         _check_period(row, now)
         if cost:

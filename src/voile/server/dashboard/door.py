@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from voile.app.dashboard import Dashboard, DashboardPage, Frame, Place, places_of
+from voile.app.dashboard.evidence import EvidenceMaker
 from voile.app.dashboard.sessions import Session, check_token
 from voile.app.serving import Caller, NotAuthenticated, NotGranted
 from voile.core.errors import VoileError
@@ -80,6 +81,12 @@ class PageRoute(APIRoute):
 def dashboard_of(request: Request) -> Dashboard:
     """Of the application that a request came to."""
     found: Dashboard = request.app.state.dashboard
+    return found
+
+
+def evidence_of(request: Request) -> EvidenceMaker:
+    """The same for evidence, which is made from the whole log."""
+    found: EvidenceMaker = request.app.state.evidence
     return found
 
 

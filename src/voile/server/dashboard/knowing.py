@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, Response
 
 from voile.app.dashboard.explaining import askable
 from voile.app.dashboard.federations import federation_page
-from voile.app.dashboard.frame import FEDERATION, MODEL
+from voile.app.dashboard.frame import EVIDENCE, FEDERATION, MODEL
 from voile.app.dashboard.models import model_page
-from voile.server.dashboard.door import POLICY, PageRoute, Visitor, may_open, show
+from voile.server.dashboard.door import POLICY, PageRoute, Visitor, evidence_of, may_open, show
 from voile.views.dashboard import part_html
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Explaining = Annotated[Visitor, may_open(MODEL)]
 Observing = Annotated[Visitor, may_open(FEDERATION)]
+Auditing = Annotated[Visitor, may_open(EVIDENCE)]
 
 
 @router.get("/model")
@@ -49,6 +50,13 @@ async def show_federation(visitor: Observing) -> Response:
     """Parties and rounds."""
     frame = visitor.frame(FEDERATION.path)
     return await show("federation", "Federation", frame, lambda: federation_page(visitor.dashboard))
+
+
+@router.get("/evidence")
+async def show_evidence(request: Request, visitor: Auditing) -> Response:
+    """What log and models show for those who answer for them."""
+    frame = visitor.frame(EVIDENCE.path)
+    return await show("evidence", EVIDENCE.title, frame, evidence_of(request).page)
 
 
 @router.get("/federation/rounds")

@@ -23,6 +23,7 @@ _SAID: Final = {
     Duty.OBSERVE: "see budgets, forecasts and history of these accounts",
     Duty.AUDIT: "see the log and its proofs, and all budgets; never rows or answers",
     Duty.ADMINISTER: "open and renew accounts, issue and end keys",
+    Duty.APPROVE: "approve expensive charges that somebody else asked for, on these accounts",
     Duty.OPERATE: "see metrics and the description of the interface",
 }
 

@@ -45,6 +45,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Auditing = Annotated[Visitor, may_open(RECORDS)]
 Observing = Annotated[Visitor, may_open(BUDGETS)]
 Administering = Annotated[Visitor, may(Duty.ADMINISTER)]
+Approving = Annotated[Visitor, may(Duty.APPROVE)]
 Number = Annotated[int, Path(ge=0, le=2**62)]
 Typed = Annotated[str, Query(max_length=300)]
 _TEXT: Final = "text/plain; charset=utf-8"
@@ -165,6 +166,16 @@ async def renew_budget(request: Request, visitor: Administering, account: str) -
     fields = await read_form(request)
     body = as_body(RenewalBody, fields)
     await budgets.renew_account(account, body, visitor.service, visitor.caller)
+    return go(f"/budgets/{account}")
+
+
+@router.post("/budgets/{account}/requests/{number}/approve")
+async def approve_charge(
+    request: Request, visitor: Approving, account: str, number: str
+) -> Response:
+    """Approve what somebody else asked for, on record."""
+    await read_form(request)
+    await budgets.approve_charge(account, number, visitor.service, visitor.caller)
     return go(f"/budgets/{account}")
 
 

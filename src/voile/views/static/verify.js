@@ -476,7 +476,8 @@ if (typeof document !== "undefined" && document.getElementById("verify")) {
     headings.forEach((text) => add(head, "th", text));
     for (const [kind, ...cells] of rows) {
       const row = made.insertRow();
-      cells.forEach((text, place) => add(row, "td", text, place === 2 ? kind : "text"));
+      cells.forEach((text, place) => add(row, "td", text,
+        place === cells.length - 1 ? "text" : place === 2 ? kind : ""));
     }
   };
   const KIND = { checked: "ok", failed: "bad", "not checkable": "waiting" };

@@ -394,7 +394,7 @@ def test_what_is_shown(capsys: Any) -> None:
     assert repr(found) == (
         "Explainer of <WrappedModel in memory>, protects background rows, paid by 'clinic 2026'"
     )
-    assert "<pre>" in found.preview(NEW, epsilon=0.1)._repr_html_()
+    assert "<pre" in found.preview(NEW, epsilon=0.1)._repr_html_()
     seen: list[tuple[int, int]] = []
     watched = explainer(
         people(200, seed=4), progress=lambda done, total: seen.append((done, total))
@@ -447,6 +447,16 @@ def test_a_slice_of_the_background_is_not_explained(kind: Any) -> None:
             ask(part, epsilon=0.1)
     assert budget.spent == 0
     assert explainer(table[4:], **terms).preview(part, epsilon=0.1).cost == 0.1
+
+
+def test_a_public_background_is_no_slice_of_the_protected_rows() -> None:
+    table, budget = people(60), Budget("clinic 2026", **TERMS)
+    public: dict[str, Any] = {"protect": "population", "background_origin": "public"}
+    found = explainer(table[:20], budget=budget, **public)
+    with pytest.raises(Refused, match="these rows are the background already"):
+        found(table, epsilon=0.1)
+    assert budget.spent == 0
+    assert found.preview(table[20:], epsilon=0.1).cost > 0
 
 
 def test_an_explainer_is_copied_but_not_pickled() -> None:
