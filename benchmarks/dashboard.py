@@ -224,7 +224,7 @@ def _paths(workspace: ServedWorkspace) -> list[str]:
         f"/budgets/{tenant}", "/records", "/records?q=kind:refusal",
         "/records?q=kind:refusal+account:%22tenant+00700%22", f"/records/{RECORDS // 2}",
         "/explain", "/explain/score", "/explain/open", "/model", "/model/open", "/model/score",
-        "/federation", "/keys", "/verify",
+        "/federation", "/evidence", "/keys", "/verify",
     ]  # fmt: skip
 
 

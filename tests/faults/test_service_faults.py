@@ -125,7 +125,8 @@ def kill_while_serving(folder: Path, rounds: int, *, database: str = "", seed: i
         place = home(folder / "home", MORE, server=database or None)
         for _ in range(rounds):
             again = [each for each in crowd.asked if not each.content and not each.refused]
-            again += chance.sample(crowd.asked, min(5, len(crowd.asked)))
+            answered = [each for each in crowd.asked if each.content]
+            again += chance.sample(answered, min(5, len(answered)))
             with process(place, folder / "log") as service:
                 first = threading.Event()
                 with ThreadPoolExecutor(CLIENTS) as pool:

@@ -13,6 +13,7 @@ from voile.app.commands.serve import AddKey, ListKeys, RevokeKey
 from voile.app.workspace.file import WorkspaceFile
 from voile.core.choices import member
 from voile.core.errors import InvalidInput, Refused
+from voile.core.transparency import Level
 from voile.records.access import (
     ANY_ACCOUNT,
     PART,
@@ -140,7 +141,8 @@ def check_accounts(vault: Vault, grants: Grants) -> None:
 def check_may_grant(issuer: Grants, wanted: Grants) -> None:
     """Nobody grants what reaches further than their own accounts.
 
-    Duties that see everything take an administrator of all accounts.
+    Duties that see everything take an administrator of all accounts. Levels and roles are those of
+    the administrator at most.
     """
     if issuer.is_unlimited:
         return
@@ -148,6 +150,26 @@ def check_may_grant(issuer: Grants, wanted: Grants) -> None:
         raise Refused("a key can be issued for your own accounts only")
     if wanted.duties - {Duty.EXPLAIN, Duty.OBSERVE}:
         raise Refused("only an administrator of all accounts can grant this duty")
+    ladder = list(Level)
+    if ladder.index(wanted.level) > ladder.index(issuer.level) or wanted.roles - issuer.roles:
+        raise Refused("a key can be issued up to your own level, and for your own roles")
+
+
+def check_caller(vault: Vault, issuer: Grants, wanted: Grants) -> None:
+    """Two keys of one name are the same person, who gets what was answered to either. So nobody
+    issues a key in the name of somebody whose keys reach further than their own accounts."""
+    for row in vault.storage.read_snapshot(list_keys):
+        if row.caller == wanted.caller and not may_grant(issuer, row.grants):
+            raise Refused("this caller has a key that you could not have issued")
+
+
+def may_grant(issuer: Grants, wanted: Grants) -> bool:
+    """Whether `check_may_grant` would refuse nothing."""
+    try:
+        check_may_grant(issuer, wanted)
+    except Refused:
+        return False
+    return True
 
 
 def key_facts(row: KeyRow) -> dict[str, Any]:

@@ -90,13 +90,17 @@ def _joined(group: Sequence[Leaves]) -> Leaves:
     return Leaves(*(np.concatenate(each) for each in arrays))
 
 
-def leaf_values(ensemble: Any) -> Iterator[NDArray[np.float64]]:
-    """For each tree what its leaves add to each output, shape (leaves, outputs).
-
-    Those that can be reached: an ensemble fills its arrays up with nodes that nobody asks.
-    """
-    for tree in range(len(ensemble.features)):
-        yield ensemble.values[tree][_nodes(ensemble, tree).ends].astype(np.float64)
+def leaves_of(ensemble: Any) -> NDArray[np.bool_]:
+    """Which nodes are leaves that a row may reach, shape (trees, nodes): an ensemble fills its
+    arrays up with nodes that belong to no tree."""
+    left, right = ensemble.children_left, ensemble.children_right
+    trees, nodes = np.nonzero(left >= 0)
+    named = np.zeros(left.shape, dtype=np.bool_)
+    named[:, 0] = True
+    for children in (left, right):
+        named[trees, children[trees, nodes]] = True
+    found: NDArray[np.bool_] = named & (left < 0)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

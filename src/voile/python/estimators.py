@@ -54,7 +54,7 @@ class PrivateClassifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     ...     clf = clf.fit(X, y)
     >>> clf.predict([[0.1, 0.5], [0.9, 0.5]]).tolist(), clf.explain(X[:3]).shape
     (['no', 'yes'], (3, 2))
-    >>> round(clf.guarantee_.epsilon, 2)
+    >>> round(clf.guarantee_.epsilon, 6)
     2.0
     """
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from voile.attribution.tree_leaves import leaf_values
+from voile.attribution.tree_leaves import leaves_of
 from voile.attribution.tree_patterns import LeafSums
 from voile.attribution.trees import is_tree, read_leaf_sums
 from voile.core.errors import VoileError
@@ -36,11 +36,63 @@ from voile.release.silence import silenced
 
 CLOSE: Final = 1e-6
 """How far, as a share of the width, leaf sums may be from answers in single precision."""
-_PROBES: Final = 256
+_PROBES: Final = 128
 _BESIDE: Final = 2.0**-40
 """How far, as a share of the width, a sum of leaves may be outside for being rounded."""
 _STEADY: Final = 2.0**24
 """Leaves times the largest sum of their sizes, over the width: 2^-52 of this is rounding."""
+
+
+class LeafBounds(NamedTuple):
+    """How far sums of leaves, one of each tree, can go.
+
+    Args:
+        lower, upper: of every output, shape (outputs,).
+        least, most: of the sum of all outputs.
+        size: of the largest parts that are added up, whatever their sign.
+        leaves: how many there are.
+    """
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    least: float
+    most: float
+    size: float
+    leaves: int
+
+    @classmethod
+    def from_ensemble(
+        cls, ensemble: Any, places: Sequence[int] | None, shift: NDArray[np.float64]
+    ) -> LeafBounds:
+        ends = leaves_of(ensemble)
+        chosen = slice(None) if places is None else list(places)
+        values = ensemble.values.astype(np.float64)
+        offset = np.broadcast_to(np.asarray(ensemble.base_offset, np.float64), values.shape[2:])
+        values, offset = values[:, :, chosen], offset[chosen] + shift
+
+        def extremes(each: NDArray[np.float64], mask: NDArray[np.bool_]) -> Any:
+            low, high = (np.where(mask, each, limit) for limit in (np.inf, -np.inf))
+            return low.min(axis=1).sum(axis=0), high.max(axis=1).sum(axis=0)
+
+        lower, upper = extremes(values, ends[:, :, np.newaxis])
+        least, most = extremes(values.sum(axis=2), ends)
+        largest = np.where(ends[:, :, np.newaxis], np.abs(values), 0.0).max(axis=(1, 2)).sum()
+        return cls(
+            lower + offset,
+            upper + offset,
+            float(least + offset.sum()),
+            float(most + offset.sum()),
+            float(largest + np.abs(offset).max()),
+            int(ends.sum()),
+        )
+
+    def inside(self, declared: DeclaredOutputs, width: float) -> bool:
+        """Whether every sum of leaves lies in the declared set; a box, or probabilities."""
+        if isinstance(declared, Simplex):
+            adds_up = self.least >= 1 - ROUNDING and self.most <= 1 + ROUNDING
+            return adds_up and bool((self.lower >= 0).all())
+        corners = np.stack([self.lower, self.upper])
+        return bool(np.abs(declared.clamp(corners)[0] - corners).max() <= _BESIDE * width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +136,11 @@ class BoundedTrees:
         shift = _shift(model, sums, schema, width)
         if shift is None:  # 1
             return None
-        offset, leaves = _leaves(ensemble, places)
-        sums, offset = replace(sums, constant=sums.constant + shift), offset + shift
-        size = np.abs(offset).max() + sum(float(np.abs(each).max()) for each in leaves)
-        if size * sum(map(len, leaves)) > _STEADY * width:  # 3
+        bounds = LeafBounds.from_ensemble(ensemble, places, shift)
+        if bounds.size * bounds.leaves > _STEADY * width:  # 3
             return None
-        lower = offset + sum(each.min(axis=0) for each in leaves)
-        upper = offset + sum(each.max(axis=0) for each in leaves)
-        return cls(sums, lower, upper, _fits(model.outputs, offset, leaves, width))  # 2
+        sums = replace(sums, constant=sums.constant + shift)
+        return cls(sums, bounds.lower, bounds.upper, bounds.inside(model.outputs, width))  # 2
 
     def remarks(self, model: WrappedModel) -> tuple[str, ...]:
         """What a preview says about them."""
@@ -111,17 +160,6 @@ class BoundedTrees:
 FROM_LEAVES: Final = "values come from the trees themselves: exact, and the model is not asked"
 
 
-def _leaves(
-    ensemble: Any, places: Sequence[int] | None
-) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
-    """What is added to every sum, shape (outputs,), and the leaves of each tree."""
-    leaves = list(leaf_values(ensemble))
-    offset = np.broadcast_to(np.asarray(ensemble.base_offset, np.float64), leaves[0].shape[1:])
-    if places is None:
-        return offset, leaves
-    return offset[list(places)], [each[:, list(places)] for each in leaves]
-
-
 def _shift(
     model: WrappedModel, sums: LeafSums, schema: Schema, width: float
 ) -> NDArray[np.float64] | None:
@@ -137,20 +175,3 @@ def _shift(
             if np.abs(said - model.outputs.clamp(found + each)[0]).max() <= CLOSE * width:
                 return each
     return None
-
-
-def _fits(
-    declared: DeclaredOutputs,
-    offset: NDArray[np.float64],
-    leaves: Sequence[NDArray[np.float64]],
-    width: float,
-) -> bool:
-    """Whether every sum of leaves lies in the declared set; a box, or probabilities."""
-    lower = offset + sum(each.min(axis=0) for each in leaves)
-    upper = offset + sum(each.max(axis=0) for each in leaves)
-    if isinstance(declared, Simplex):
-        least = offset.sum() + sum(float(each.sum(axis=1).min()) for each in leaves)
-        most = offset.sum() + sum(float(each.sum(axis=1).max()) for each in leaves)
-        return bool((lower >= 0).all()) and least >= 1 - ROUNDING and most <= 1 + ROUNDING
-    corners = np.stack([lower, upper])
-    return bool(np.abs(declared.clamp(corners)[0] - corners).max() <= _BESIDE * width)

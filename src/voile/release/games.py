@@ -229,7 +229,9 @@ def _of_leaves(games: BackgroundGames, rows: Rows) -> NDArray[np.float64]:
     """The mean over all records; of null records by formula, they reach no leaf."""
     sums, blank = games.leaf_sums, games.records.blank
     assert sums is not None
-    found = _of_null_record(games, sums.outputs(rows)) * blank.sum()
+    found = np.zeros((len(rows), games.game.players.count, games.bounded.outputs))
+    if blank.any():
+        found += _of_null_record(games, sums.outputs(rows)) * blank.sum()
     if not blank.all():
         found += games.patterns.values(rows) * (~blank).sum()
     mean: NDArray[np.float64] = found / len(blank)

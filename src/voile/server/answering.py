@@ -4,7 +4,6 @@ leaves."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
@@ -37,11 +36,40 @@ TIMING: Final = "Voile-Timing"
 _LONGEST_REPEAT: Final = 255
 
 
+class LoopClock:
+    """The clock of the running loop.
+
+    Arrival and departure are read from this one clock, which counts milliseconds in uvloop. So an
+    answer leaves at a moment that its arrival decides: a wait from now on would be rounded, and
+    what it is rounded by follows from how long the answer took.
+    """
+
+    def now(self) -> float:
+        """Seconds."""
+        return asyncio.get_running_loop().time()
+
+    async def wait_until(self, moment: float) -> None:
+        """Come back then."""
+        loop = asyncio.get_running_loop()
+        reached = loop.create_future()
+        handle = loop.call_at(moment, _reach, reached)
+        try:
+            await reached
+        finally:
+            handle.cancel()
+
+
+def _reach(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
 @dataclass
 class Service:
     """What all routes share.
 
     Args:
+        clock: decides when a charged answer leaves.
         running: keys against repetition of the requests that are being answered.
         leaving: it was told to stop.
     """
@@ -51,6 +79,7 @@ class Service:
     identities: Identities
     gathering: Gathering
     load: Load
+    clock: LoopClock = field(default_factory=LoopClock)
     running: set[Hashable] = field(default_factory=set)
     leaving: bool = False
 
@@ -160,7 +189,7 @@ async def give_all(
 async def _give_all(
     service: Service, served: ServedRelease, asked: Sequence[AskedExplanation], caller: Caller
 ) -> list[Given | Exception]:
-    arrived = time.perf_counter()
+    arrived = service.clock.now()
     requests = [CallerRequest(each, caller, part) for part, each in enumerate(asked)]
     outcomes = await asyncio.gather(*(_answer(service, served, each) for each in requests))
     answers = [each.explained for each in outcomes if isinstance(each, ServedAnswer)]
@@ -205,12 +234,13 @@ async def _hold(
     service: Service, served: ServedRelease, rows: int, arrived: float
 ) -> tuple[int, float]:
     """Wait for the slot; which one it was, and how long one lasts."""
-    service.metrics.working.labels(served.name).observe(time.perf_counter() - arrived)
+    passed = service.clock.now() - arrived
+    service.metrics.working.labels(served.name).observe(passed)
     if served.delay is None or rows == 0:
         return 0, 0.0
-    passed, seconds = time.perf_counter() - arrived, served.delay.seconds(rows)
+    seconds = served.delay.seconds(rows)
     slot = served.delay.slot(rows, passed)
     if slot > 1:
         service.metrics.missed.labels(served.name).inc()
-    await asyncio.sleep(slot * seconds - passed)
+    await service.clock.wait_until(arrived + slot * seconds)
     return slot, seconds

@@ -15,17 +15,19 @@ from voile.app.commands.serve import AddKey
 from voile.app.keys import (
     all_facts,
     check_accounts,
+    check_caller,
     check_may_grant,
     end,
     grants_of,
     issue,
     key_facts,
+    may_grant,
 )
 from voile.app.serving import Caller, NotGranted, ServedWorkspace, UnknownName
 from voile.core.errors import Refused
 from voile.core.guarantee import Protected
 from voile.privacy.events import from_dict
-from voile.records.access import Duty, find_account, list_keys, registered_accounts
+from voile.records.access import Duty, Grants, find_account, list_keys, registered_accounts
 from voile.records.ledger import (
     AdaptiveSpending,
     Children,
@@ -284,6 +286,7 @@ def _issue(workspace: ServedWorkspace, body: KeyBody, caller: Caller) -> dict[st
     grants = grants_of(command)
     try:
         check_may_grant(caller.grants, grants)
+        check_caller(workspace.vault, caller.grants, grants)
     except Refused as refused:
         raise NotGranted(str(refused)) from None
     check_accounts(workspace.vault, grants)
@@ -299,10 +302,6 @@ def _end(workspace: ServedWorkspace, key: str, caller: Caller) -> dict[str, Any]
     return key_facts(end(workspace.vault, key, issuer=caller.name))
 
 
-def _may_end(caller: Caller, grants: Any) -> bool:
+def _may_end(caller: Caller, grants: Grants) -> bool:
     """Whoever could have issued it."""
-    try:
-        check_may_grant(caller.grants, grants)
-    except Refused:
-        return False
-    return True
+    return may_grant(caller.grants, grants)

@@ -76,8 +76,7 @@ async def show_receipt(
 ) -> Response:
     """The receipt of an answer, for whoever got it. `Prefer: wait=10` waits for a checkpoint."""
     workspace = service.workspace
-    who = caller.grants.caller
-    if not await asyncio.to_thread(workspace.is_recipient, record, who):
+    if not await asyncio.to_thread(workspace.is_recipient, record, caller):
         raise UnknownName("you got no answer with this record")
     if not await _signed(workspace, record, _seconds(request)):
         raise NotYetSigned("no checkpoint covers this record yet")

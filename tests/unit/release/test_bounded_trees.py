@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from voile.attribution import CONSTANT_WORK, Speed, trees
-from voile.attribution.tree_leaves import leaf_values
+from voile.attribution.tree_leaves import leaves_of
 from voile.attribution.trees import read_leaf_sums
 from voile.core.guarantee import Protected
 from voile.core.schema import Feature, Numbers, Schema
@@ -247,9 +247,13 @@ def test_no_record_is_shown_to_the_model_or_to_shap(monkeypatch: pytest.MonkeyPa
 
 def test_sums_of_leaves_lie_between_the_bounds_and_reach_them() -> None:
     found = released(wrap(regressor(3), outputs=WIDE)).games.trees
-    ensemble, _ = read_leaf_sums(regressor(3), ROWS[0])
-    every = [np.concatenate(each) for each in product(*map(list, leaf_values(ensemble)))]
-    sums = np.array([each.sum() for each in every]) + ensemble.base_offset
+    model = regressor(3)
+    ensemble, _ = read_leaf_sums(model, ROWS[0])
+    made = model.estimators_[:, 0]
+    ends = leaves_of(ensemble)
+    each_tree = [values[end, 0] for values, end in zip(ensemble.values, ends, strict=True)]
+    assert [len(each) for each in each_tree] == [tree.get_n_leaves() for tree in made]
+    sums = np.array([sum(each) for each in product(*each_tree)]) + ensemble.base_offset
     assert_allclose([sums.min(), sums.max()], [found.lower[0], found.upper[0]], atol=1e-12)
     assert_allclose(found.sums.outputs(ROWS)[:, 0], regressor(3).predict(ROWS), atol=1e-12)
 

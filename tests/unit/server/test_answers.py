@@ -387,6 +387,15 @@ async def sent(house: House, request: bytes) -> bytes:
         return head + content
 
 
+def test_rows_that_are_none_are_told_so(house: House) -> None:
+    for release in ("approval", "people"):
+        rows = PEOPLE if release == "people" else ROWS
+        nothing: dict[str, list[Any]] = {name: [] for name in rows}
+        for wrong in (nothing, {**rows, "debt": [1, 2]}):
+            found = house.explain(house.key(), release, rows=wrong).json()
+            assert found["errors"][0]["problem"].startswith("expected one row at least")
+
+
 @pytest.mark.parametrize("called", ["instances", "inputs"])
 @pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "text/plain"])
 def test_what_its_documentation_shows_for_curl_is_read_as_json(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from tests.support.dashboards import lived_in
 from tests.unit.server.dashboard_examples import reader
-from tests.unit.server.examples import BUDGET, CANARY, House
+from tests.unit.server.examples import BUDGET, CANARY, MORE, House, home, serving
 
 from voile.records.access import Duty
 
@@ -97,3 +98,21 @@ def test_the_verifier_is_for_anybody(house: House) -> None:
     assert "attachment" in whole.headers["content-disposition"]
     assert "script-src 'sha256-" in whole.text
     assert "src=" not in whole.text
+
+
+def test_rules_are_shown_with_what_they_led_to(tmp_path: Path) -> None:
+    more = f"""
+[[rules]]
+metric = "budget.used"
+account = "{BUDGET}"
+rate = "10/minute"
+alert = 0.001
+act = 0.9
+"""
+    with serving(home(tmp_path / "home", MORE + more)) as house:
+        key = house.key()
+        assert house.explain(key).status_code == 200
+        text = reader(house, key).get("/evidence").text
+        assert "<td>budget.used</td>" in text
+        assert "limit to 10/minute" in text
+        assert "people are told from 0.001 on" in text

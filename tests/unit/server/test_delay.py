@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from tests.unit.server.examples import MORE, ROWS, House, home, serving
 
 from voile.app.serving.delay import Delay
 from voile.attribution import CONSTANT_WORK
+from voile.server.answering import LoopClock
 
 
 def with_delay(folder: Path, setting: str) -> Path:
@@ -50,6 +53,81 @@ def slow(house: House, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         return plain(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(kind, "answer", late)
+
+
+class Clock(LoopClock):
+    """Goes on only where somebody works or waits."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def wait_until(self, moment: float) -> None:
+        self.time = max(self.time, moment)
+
+
+def taken(folder: Path, setting: str, work: float, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Seconds from arrival to departure of an answer that takes so much work."""
+    with serving(with_delay(folder, setting)) as house, monkeypatch.context() as patched:
+        clock = house.app.state.service.clock = Clock()
+        plain = type(house.workspace).answer
+
+        def answer(*given: Any) -> Any:
+            clock.time += work
+            return plain(*given)
+
+        patched.setattr(type(house.workspace), "answer", answer)
+        started = clock.time
+        assert house.explain(house.key()).status_code == 200
+        return clock.time - started
+
+
+@pytest.mark.parametrize("works", [(0.0001, 0.0499), (0.0313, 0.0318), (0.0501, 0.0999)])
+def test_two_backgrounds_that_take_different_times_are_answered_after_the_same_time(
+    tmp_path: Path, works: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbouring backgrounds, of which one takes longer: within a slot, nobody can tell."""
+    one, other = (taken(tmp_path / f"{work}", "0.05", work, monkeypatch) for work in works)
+    assert one == other
+
+
+def test_without_a_delay_they_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (
+        taken(tmp_path / f"{work}", "false", work, monkeypatch) for work in (0.0001, 0.0499)
+    )
+    assert one != other
+
+
+def test_it_is_woken_at_that_moment_and_not_after_some_time_from_now() -> None:
+    """A loop counts in milliseconds. What a wait from now is rounded by shows what work took."""
+
+    class Noting(asyncio.SelectorEventLoop):
+        moments: ClassVar[list[float]] = []
+
+        def call_at(self, when: float, *given: Any, **more: Any) -> Any:  # type: ignore[override]
+            self.moments.append(when)
+            return super().call_at(when, *given, **more)
+
+    async def leave() -> float:
+        clock = LoopClock()
+        moment = clock.now() + 0.01
+        time.sleep(0.0013)
+        await clock.wait_until(moment)
+        assert clock.now() >= moment - time.get_clock_info("monotonic").resolution
+        return moment
+
+    with asyncio.Runner(loop_factory=Noting) as runner:
+        moment = runner.run(leave())
+    assert moment in Noting.moments
+
+
+@pytest.mark.parametrize(("rows", "seconds"), [(1, 0.051), (2, 0.051), (3, 0.052)])
+def test_a_slot_is_a_whole_number_of_milliseconds(rows: int, seconds: float) -> None:
+    assert Delay(0.0501, 0.0009).seconds(rows) == seconds
 
 
 @pytest.mark.parametrize(("passed", "slot"), [(0.0, 1), (0.049, 1), (0.051, 2), (0.19, 4)])

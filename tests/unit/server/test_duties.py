@@ -11,6 +11,7 @@ from tests.unit.server.examples import (
     BUDGET,
     OTHER_ROWS,
     PEOPLE,
+    PEOPLES_BUDGET,
     ROWS,
     House,
     home,
@@ -236,3 +237,38 @@ def test_administrative_acts_are_on_record(house: House) -> None:
     assert [each["kind"] for each in acts] == ["key issued", "key revoked"]
     assert {each["issuer"] for each in acts} == {f"key {admin[6:18]}"}
     assert "bob" not in str(records)
+
+
+def test_nobody_gets_a_key_in_the_name_of_somebody_else(house: House) -> None:
+    """Else an administrator of one tenant would get the receipts of another's."""
+    house.key(Duty.EXPLAIN, accounts=(BUDGET,), caller="ward 3")
+    some = house.key(Duty.ADMINISTER, accounts=(PEOPLES_BUDGET,), caller="tenant")
+    body = {"caller": "ward 3", "duties": ["explain"], "accounts": [PEOPLES_BUDGET]}
+    assert house.ask("POST", "/api/v1/keys", some, json=body).status_code == 403
+    assert house.ask("POST", "/api/v1/keys", some, json=body | {"caller": "x"}).status_code == 201
+    assert house.ask("POST", "/api/v1/keys", some, json=body | {"caller": "x"}).status_code == 201
+
+
+def test_a_receipt_takes_the_account_that_paid(house: House) -> None:
+    """A key of the same name that was issued for another account does not do."""
+    key = house.key(Duty.EXPLAIN, accounts=(BUDGET,), caller="ward 3")
+    record = house.explain(key).json()["records"][0]
+    house.workspace.vault.publish()
+    other = house.key(Duty.EXPLAIN, accounts=(PEOPLES_BUDGET,), caller="ward 3")
+    path = f"/api/v1/receipts/{record}"
+    assert house.ask("GET", path, other).status_code == 404
+    assert house.ask("GET", path, key).status_code == 200
+    person = house.explain(other, "people").json()["records"][0]
+    house.workspace.vault.publish()
+    assert house.ask("GET", f"/api/v1/receipts/{person}", other).status_code == 200
+
+
+def test_an_administrator_grants_no_level_and_no_role_beyond_their_own(house: House) -> None:
+    some = house.key(Duty.ADMINISTER, accounts=(BUDGET,))
+    body = {"caller": "bob", "duties": ["explain"], "accounts": [BUDGET]}
+    for wrong in ({"level": "granular"}, {"roles": ["analyst", "auditor"]}):
+        refused = house.ask("POST", "/api/v1/keys", some, json=body | wrong)
+        assert refused.status_code == 403, wrong
+    assert house.ask("POST", "/api/v1/keys", some, json=body | {"level": "summary"}).is_success
+    every = house.key(Duty.ADMINISTER)
+    assert house.ask("POST", "/api/v1/keys", every, json=body | {"level": "granular"}).is_success

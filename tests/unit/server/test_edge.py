@@ -62,6 +62,18 @@ def lines() -> Iterator[list[str]]:
     LOG.setLevel(before[1])
 
 
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Where spans of requests end up, as an operator exports them."""
+    trace = pytest.importorskip("opentelemetry.sdk.trace")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    kept, provider = memory.InMemorySpanExporter(), trace.TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(export.SimpleSpanProcessor(kept))
+    monkeypatch.setattr("opentelemetry.trace.get_tracer", provider.get_tracer)
+    return kept
+
+
 def planted(body: Any) -> Iterator[Any]:
     """The body with the canary in place of each value and each name, one at a time."""
     if isinstance(body, dict):
@@ -106,7 +118,9 @@ def requests(house: House) -> Iterator[tuple[str, str, Any]]:
 ALLOWED = re.compile(rf'"(caller|purpose|name|dataset|holder|accounts?)": ?\[?"{CANARY}"')
 
 
-def test_a_canary_in_any_place_comes_out_nowhere(house: House, lines: list[str]) -> None:
+def test_a_canary_in_any_place_comes_out_nowhere(
+    spans: Any, house: House, lines: list[str]
+) -> None:
     """But to whom it is to be told: an administrator sees the key that they have named so."""
     key = house.key()
     headers = {
@@ -132,6 +146,19 @@ def test_a_canary_in_any_place_comes_out_nowhere(house: House, lines: list[str])
     assert CANARY not in house.ask("GET", "/metrics", key).text
     assert len(lines) > 300
     assert not [line for line in lines if CANARY in line and '"logger": "httpx"' not in line]
+    traced = [each.to_json() for each in spans.get_finished_spans()]
+    assert len(traced) > 300
+    assert not [each for each in traced if CANARY in each]
+
+
+def test_a_span_is_part_of_the_trace_of_its_caller(spans: Any, house: House) -> None:
+    trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+    house.explain(house.key(), headers={"traceparent": f"00-{trace}-{parent}-01"})
+    (span,) = spans.get_finished_spans()
+    assert span.name == "POST /api/v1/explanations"
+    assert f"{span.context.trace_id:032x}" == trace
+    assert f"{span.parent.span_id:016x}" == parent
+    assert dict(span.attributes) == {"http.response.status_code": 200}
 
 
 def test_what_cannot_be_read_is_told_without_what_it_was(house: House) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from tests.unit.server.examples import BUDGET, ROWS, home
+from tests.unit.server.examples import BUDGET, MORE, ROWS, home
 from uvicorn.server import ServerState
 
 from voile.app.calls import handle
@@ -133,3 +134,26 @@ def test_a_connection_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Mo
     assert asyncio.run(ask(request + b"\r\n", request)).startswith(b"HTTP/1.1 204")
     ending = request + b"Connection: close\r\n\r\n"
     assert asyncio.run(ask(ending)).startswith(b"HTTP/1.1 204")
+
+
+def test_who_is_being_answered_when_it_is_told_to_stop_gets_the_answer(tmp_path: Path) -> None:
+    folder = home(tmp_path / "home", MORE.replace("delay = false", "delay = 1.0"))
+    with process(folder, tmp_path / "log") as service, ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(service.explain, 1, repeat="order 17")
+        headers = {"Authorization": f"Bearer {service.key}"}
+        charged = 'voile_answers_total{outcome="charged",release="approval"} 1.0'
+        while charged not in httpx.get(f"{service.url}/metrics", headers=headers).text:
+            assert not asking.done() or asking.result().status_code == 200
+        assert service.end(signal.SIGTERM) == 0
+        assert asking.result().json()["charges"] == [f"{BUDGET}#1"]
+    with open_vault_at(Place.within(folder), signing=None) as vault:
+        assert vault.unsigned == 0
+
+
+def test_the_log_is_signed_by_a_timer_while_it_runs(tmp_path: Path) -> None:
+    folder = home(tmp_path / "home", MORE + "checkpoint_seconds = 0.05\n")
+    with process(folder, tmp_path / "log") as service:
+        record = service.explain(1).json()["records"][0]
+        headers = {"Authorization": f"Bearer {service.key}", "Prefer": "wait=25"}
+        found = httpx.get(f"{service.url}/api/v1/receipts/{record}", headers=headers, timeout=30)
+        assert found.status_code == 200

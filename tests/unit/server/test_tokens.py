@@ -160,3 +160,12 @@ def test_symmetric_algorithms_cannot_be_set(tmp_path: Path) -> None:
     table = TABLE.replace("RS256", "HS256")
     with pytest.raises(InvalidInput, match="algorithms"), serving(home(tmp_path, MORE + table)):
         pass
+
+
+def test_names_of_issuers_have_no_colon(tmp_path: Path) -> None:
+    """`a:b` and subject `c` would be the caller that `a` and subject `b:c` is."""
+    from voile.core.errors import InvalidInput
+
+    table = TABLE.replace("issuers.login", 'issuers."login:eu"')
+    with pytest.raises(InvalidInput, match="issuers"), serving(home(tmp_path, MORE + table)):
+        pass

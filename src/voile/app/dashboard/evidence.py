@@ -24,11 +24,12 @@ from voile.app.evidence.facts import LogFacts
 from voile.app.evidence.lines import EvidenceDocument, Statements
 from voile.app.evidence.models import find_models
 from voile.app.explain.per_record import parent_of_record
+from voile.compliance.rules import Rule
 from voile.core.errors import VoileError
 
 AT_ONCE: Final = 2000
 """Records that are read while somebody waits."""
-RULE_KINDS: Final = ("alert", "measure", "lift", "rule set")
+RULE_KINDS: Final = ("rule", "alert", "measure", "lift")
 _MOST: Final = 20
 _GROWN: Final = 1.1
 """A long log is read again when it has grown by a tenth."""
@@ -44,6 +45,7 @@ class EvidencePage:
     Args:
         records: how far the log was read for them.
         size: how far the log goes now.
+        rules: as the workspace states them.
         accounts: how many there are; with too many, there are no documents.
         alerts: the latest records of rules, alerts and measures.
     """
@@ -53,6 +55,7 @@ class EvidencePage:
     size: int
     accounts: int
     alerts: tuple[RecordLine, ...]
+    rules: tuple[Rule, ...] = ()
 
 
 def _without_people(facts: LogFacts) -> LogFacts:
@@ -88,7 +91,12 @@ class EvidenceMaker:
         ]
         newest = sorted(numbers, reverse=True)[:_MOST]
         return EvidencePage(
-            self._documents, self._records, size, self._accounts, tuple(lines_of(dashboard, newest))
+            documents=self._documents,
+            records=self._records,
+            size=size,
+            accounts=self._accounts,
+            alerts=tuple(lines_of(dashboard, newest)),
+            rules=dashboard.workspace.file.tables.rules,
         )
 
     def _start(self) -> None:

@@ -33,6 +33,10 @@ _SAID: Final[Mapping[str, str]] = {
     "key revoked": "key {key} ended",
     "key rotation": "the log signs with another key: {reason}",
     "checkpoint accepted": "accepted at {size} records: {reason}",
+    "rule": "a rule: {rule}",
+    "alert": "{metric} of {subject} reached {value}; people are told from {threshold} on",
+    "measure": "{action}, until {until}: {metric} of {subject} reached {value}",
+    "lift": "a measure about {subject} ended: {cause}",
     "trust": "{client} in round {round}: trust {trust}",
     "assessment": "{subject}: an attack on our own claims",
 }

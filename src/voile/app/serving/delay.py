@@ -26,6 +26,7 @@ SMALLEST: Final = 0.05
 _MARGIN: Final = 4.0
 _RECORDING: Final = 0.03
 _TRIALS: Final = 3
+_ROUNDING: Final = 1e-6
 _SEVERAL: Final = 5
 
 
@@ -45,8 +46,9 @@ class Delay:
     each: float = 0.0
 
     def seconds(self, rows: int) -> float:
-        """For so many rows, which is public."""
-        return self.first + self.each * max(rows - 1, 0)
+        """For so many rows, which is public; whole milliseconds, as the loop counts."""
+        seconds = self.first + self.each * max(rows - 1, 0)
+        return math.ceil(1000 * seconds - _ROUNDING) / 1000
 
     def slot(self, rows: int, passed: float) -> int:
         """Which slot an answer leaves in that took this long: 1 unless the first was missed.

@@ -98,8 +98,13 @@ class ServedRelease:
         schema, column = self.inputs.schema, self.job.spec.id_column
         needed = [*schema.feature_names, *([] if column is None else [column])]
         missing = [name for name in needed if name not in table]
-        if missing or not self.shows_rows or len({len(each) for each in table.values()}) != 1:
+        if missing:
             return [{"column": name, "problem": "missing column"} for name in missing]
+        lengths = {len(each) for each in table.values()}
+        if len(lengths) != 1 or 0 in lengths:
+            return [{"problem": "expected one row at least, and as many cells in each column"}]
+        if not self.shows_rows:
+            return []
         report = schema.check({name: table[name] for name in schema.feature_names})
         return [
             {"column": each.name, "row": example.row, "problem": str(finding.problem)}

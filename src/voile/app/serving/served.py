@@ -439,9 +439,28 @@ class ServedWorkspace:
 
         self.vault.storage.submit(command)
 
-    def is_recipient(self, record: int, caller: str) -> bool:
-        """Whether this caller got the answer of a record."""
-        return self.vault.storage.read_snapshot(lambda t: self._received(t, record, caller))
+    def is_recipient(self, record: int, caller: Caller) -> bool:
+        """Whether this caller got the answer of a record, and may still use the account that paid.
+
+        A name alone does not do: keys of one name may have been issued for different accounts.
+        """
+
+        def look(t: Reader) -> bool:
+            charge = charge_of_record(self.vault, t, record)
+            return self._received(t, record, caller.grants.caller, charge) and (
+                charge is None or self._covers(t, charge, caller)
+            )
+
+        return self.vault.storage.read_snapshot(look)
+
+    def _covers(self, t: Reader, charge: str, caller: Caller) -> bool:
+        """Whether one of the accounts that a charge counted in was granted."""
+        root, _, number = charge.rpartition("#")
+        entry = entry_at(t, root, int(number))
+        if entry is None:
+            return False
+        path = self.vault.ledger.path(t, entry.account)
+        return any(caller.grants.covers(node.account.name) for node in path)
 
     def _received(self, t: Reader, record: int, caller: str, charge: str | None = None) -> bool:
         """Of a record whose charge is known, its charge is not looked up in the log."""

@@ -23,6 +23,7 @@ from voile.compliance import Rule, RuleSet
 from voile.core.errors import InvalidInput, Refused
 from voile.core.guarantee import Protected, ProtectedUnit, Relation, RowPart, declared_maximum
 from voile.models import names_object
+from voile.records.ledger import AccountPolicy, Calendar
 from voile.records.storage.opening import file_of
 from voile.records.vault import DATABASE, WORKSPACE, Place
 
@@ -157,6 +158,8 @@ class AccountTable(_Table):
     Args:
         records_per_person: how many records belong to one person at most, if somebody declares
             that. Only this stands here alone: the ledger does not know it, and nobody checks it.
+        thresholds, renew, cool_down, allowance, window, approval: rules beyond the budget
+            (`voile budget policy`).
     """
 
     dataset: Text
@@ -166,11 +169,17 @@ class AccountTable(_Table):
     epsilon: Number
     delta: Number
     records_per_person: Annotated[int, Field(strict=True, ge=1)] | None = None
+    thresholds: tuple[int, ...] | None = None
+    renew: Calendar | None = None
+    cool_down: Number | None = None
+    allowance: Number | None = None
+    window: Calendar | None = None
+    approval: Number | None = None
 
     @model_validator(mode="after")
     def _can_be_protected(self) -> Self:
         try:
-            protected = self.protected
+            protected, _ = self.protected, self.policy
             if self.records_per_person is not None:
                 declared_maximum(protected, self.records_per_person)
         except (Refused, InvalidInput) as error:
@@ -180,6 +189,13 @@ class AccountTable(_Table):
     @property
     def protected(self) -> Protected:
         return Protected(self.unit, self.relation, self.dataset, self.columns)
+
+    @property
+    def policy(self) -> AccountPolicy | None:
+        """Rules beyond the budget, if any are stated."""
+        names = ("thresholds", "renew", "cool_down", "allowance", "window", "approval")
+        stated = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return AccountPolicy(**stated) if stated else None
 
 
 class WorkspaceTables(_Table):

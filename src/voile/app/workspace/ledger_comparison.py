@@ -10,7 +10,7 @@ from pathlib import Path
 
 from voile.app.workspace.file import ENVIRONMENT, AccountTable, WorkspaceFile
 from voile.core.guarantee import ProtectedUnit
-from voile.records.ledger import Account, BudgetReport, Opening
+from voile.records.ledger import Account, BudgetReport, Opening, policy_of
 from voile.records.storage.opening import file_of
 from voile.records.vault import WORKSPACE, Vault
 
@@ -27,9 +27,22 @@ def check_ledger(file: WorkspaceFile, vault: Vault) -> None:
                 f"this account is not open; open it with: {_opening(file, name, stated)}",
                 *("accounts", name),
             )
-        difference = difference_from(account, stated)
+        difference = difference_from(account, stated) or _other_rules(vault, name, stated)
         if difference:
             raise file.toml.wrong(difference, "accounts", name)
+
+
+def _other_rules(vault: Vault, name: str, stated: AccountTable) -> str:
+    """How the rules of an open account differ from those that are stated, if any are."""
+    if stated.policy is None:
+        return ""
+    found = vault.storage.read_snapshot(lambda t: policy_of(t, name))
+    if found == stated.policy:
+        return ""
+    return (
+        f"the ledger knows these rules for it: {found.in_words}; and not: {stated.policy.in_words} "
+        "(`voile budget policy` changes them)"
+    )
 
 
 def difference_from(account: Account | BudgetReport, stated: AccountTable | Opening) -> str:

@@ -10,6 +10,8 @@ from voile.core.transparency import Level, Role
 from voile.records.access import Duty
 
 Text = Annotated[str, Field(min_length=1)]
+IssuerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+"""No colon: callers are named ISSUER:SUBJECT, and two issuers must not name the same one."""
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 _SMALLEST_DELAY: Final = 0.05
@@ -88,7 +90,7 @@ class ServeTable(_Table):
     checkpoint_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     checkpoint_records: Count = 100
     drain: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 30.0
-    issuers: dict[Text, IssuerTable] = {}
+    issuers: dict[IssuerName, IssuerTable] = {}
     witness: WitnessTable | None = None
 
     @model_validator(mode="after")

@@ -34,7 +34,7 @@ from voile.models import names_object
 from voile.records.audit_log import Policy, SigningKey
 from voile.records.checkpoints import read_policy
 from voile.records.ledger import PART as LEDGER_PART
-from voile.records.ledger import Account, AdaptiveSpending, Children, Ledger, Opening
+from voile.records.ledger import Account, AccountPolicy, AdaptiveSpending, Children, Ledger, Opening
 from voile.records.storage import open_storage
 from voile.records.vault import DATABASE, WORKSPACE, Place, Vault, open_vault_at
 
@@ -109,7 +109,7 @@ def start_workspace(
     with one_start_at_a_time(home):
         _check_new(path)  # another process may have made it by now, or a part of it
         _origin(file.place, found, chosen)
-        _make_books(file.place, found, opening)
+        _make_books(file.place, found, opening, None if promised is None else promised.policy)
         if not example.exists():
             write_example(schema, schema.null_row[None], example, id_column=spec.id_column)
         replace_file(path, text.encode())
@@ -217,7 +217,9 @@ def _origin(place: Place, stated: str | None, name: str) -> str:
 # --- making it ------------------------------------------------------------------------------------
 
 
-def _make_books(place: Place, origin: str, opening: Opening | None) -> None:
+def _make_books(
+    place: Place, origin: str, opening: Opening | None, policy: AccountPolicy | None
+) -> None:
     """Log, keys, policy and account, or what is missing of them."""
     if not place.policy.exists():
         check_start(place)
@@ -227,16 +229,17 @@ def _make_books(place: Place, origin: str, opening: Opening | None) -> None:
     with open_vault_at(place, signing=None) as vault:
         _ = vault.key  # made with the rest
         if opening is not None:
-            _open_account(vault, opening)
+            _open_account(vault, opening, policy)
         kept = vault.keep()
     if kept.error is not None:
         raise kept.error
 
 
-def _open_account(vault: Vault, opening: Opening) -> None:
+def _open_account(vault: Vault, opening: Opening, policy: AccountPolicy | None) -> None:
     found = vault.find_account(opening.name)
     if found is None:
-        open_budget(vault.storage, vault.ledger, vault.log, opening, caller="custodian")
+        books = vault.storage, vault.ledger, vault.log
+        open_budget(*books, opening, caller="custodian", policy=policy)
     elif difference := difference_from(found, opening):
         raise InvalidInput(f"the account {opening.name!r} is open already: {difference}")
 

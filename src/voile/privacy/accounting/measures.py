@@ -250,7 +250,10 @@ def _cost(measure: Measure, event: PrivacyEvent) -> Sums:
 def _budgets(measure: Measure, epsilon: float, delta: float) -> Sums:
     check_target(epsilon, delta, pure=measure.is_pure)
     if measure.is_pure:
-        return (float(_billionths(epsilon, ROUND_FLOOR)),)
+        whole = _billionths(epsilon, ROUND_FLOOR)
+        if whole > _EXACT:
+            raise InvalidInput(f"where delta is 0, epsilon is at most 9 million, found {epsilon:g}")
+        return (float(whole),)
     if not measure.orders:
         return (zcdp_budget(epsilon, delta),)
     # The dimension that will hold depends on the answers, so delta is split over all of them.

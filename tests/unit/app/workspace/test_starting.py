@@ -23,6 +23,7 @@ from voile.app.workspace import AccountTable, start_workspace
 from voile.app.workspace import starting as starting_module
 from voile.core.errors import InvalidInput, Refused, VoileError
 from voile.core.guarantee import Relation
+from voile.records.ledger import Calendar, policy_of
 
 MADE = {"voile.toml", "log.db", "audit.key", "replay.key", "audit-policy.toml", "example.csv"}
 
@@ -85,6 +86,24 @@ def test_a_stated_account_may_differ_in_everything(tmp_path: Path) -> None:
     start_workspace(spec, table, folder=tmp_path)
     with open_workspace(tmp_path) as workspace:
         assert workspace.service.vault.account("harbour").protected == table.protected
+
+
+def test_rules_stand_in_the_file_and_are_compared(tmp_path: Path) -> None:
+    spec = private_spec(write_files(tmp_path))
+    start_workspace(spec, PROMISE | {"renew": "monthly", "cool_down": 48}, folder=tmp_path)
+    path = tmp_path / "voile.toml"
+    text = path.read_text()
+    assert 'renew = "monthly"' in text
+    with open_workspace(tmp_path) as workspace:
+        vault = workspace.service.vault
+        policy = vault.storage.read_snapshot(lambda t: policy_of(t, "customers v1"))
+        assert (policy.renew, policy.cool_down) == (Calendar.MONTHLY, 48.0)
+    path.write_text(text.replace('"monthly"', '"yearly"'))
+    with pytest.raises(InvalidInput, match=r"the ledger knows these rules for it: .*monthly"):
+        open_workspace(tmp_path)
+    path.write_text(text.replace('"monthly"', '"sometimes"'))
+    with pytest.raises(InvalidInput, match="renew"):
+        open_workspace(tmp_path)
 
 
 # --- nothing is made before everything can be -----------------------------------------------------

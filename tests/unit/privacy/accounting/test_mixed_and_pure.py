@@ -131,6 +131,12 @@ def test_ten_releases_of_a_tenth_use_one_up() -> None:
     assert len(spend(PURE, [Laplace(3.0)] * 12, PURE.budgets(1.0, 0.0))) == 2  # rounded up
 
 
+def test_a_pure_promise_is_one_that_can_be_counted() -> None:
+    for epsilon in (1e7, 4e307):
+        with pytest.raises(InvalidInput, match="at most 9 million"):
+            PURE.budgets(epsilon, 0.0)
+
+
 def test_containers_of_pure_events() -> None:
     event = Composed((Repeated(PureDp(0.1), 3), Parallel((Laplace(5.0), PureDp(0.4)))))
     assert PURE.cost(event) == (7e8,)

@@ -17,7 +17,9 @@ from voile.records.audit_log import (
     AlertRecord,
     AnswersErasedRecord,
     AssessmentRecord,
+    BudgetApprovalRecord,
     BudgetOpenedRecord,
+    BudgetPolicyRecord,
     BudgetRenewedRecord,
     CheckpointAcceptedRecord,
     EventsAssessmentRecord,
@@ -262,6 +264,21 @@ RECORDS: list[Record] = [
     ),
     LiftRecord(time=10, rule="9f8cc3ff4d88", subject="clinic", cause="renewed"),
     AnswersErasedRecord(time=11, before=10.0, answers=3, issuer="command line"),
+    BudgetPolicyRecord(
+        time=12,
+        account="a",
+        thresholds="50 75 90",
+        renew="monthly",
+        cool_down=24.0,
+        allowance=0.1,
+        window="day",
+        approval=-1.0,
+        reason="as agreed",
+    ),
+    BudgetApprovalRecord(time=13, account="a", request="a#7", step="requested", event="{}"),
+    BudgetApprovalRecord(
+        time=14, account="a", request="a#7", step="spent", event="{}", charge="a#9"
+    ),
 ]
 
 

@@ -1,0 +1,1 @@
+"""Whether times of answers tell two neighbouring backgrounds apart."""
