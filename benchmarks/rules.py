@@ -67,7 +67,7 @@ def _settled(vault: Vault, t: Transaction, asked: AccountQuestions) -> object:
 
 
 def _added(rules: RuleSet) -> tuple[float, float]:
-    """With rules and without, the fastest of rounds in turn: others on the machine slow the rest."""
+    """With rules and without, the fastest of rounds in turn: other programs slow the rest."""
     with tempfile.TemporaryDirectory() as with_rules, tempfile.TemporaryDirectory() as without:
         ours = _charging(Path(with_rules), rules)
         bare = _charging(Path(without), RuleSet())
