@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from voile.records.storage import Part, Reader, Table, Transaction
+from voile.records.storage.tables import Key
 
 
 class RuleBookRow(NamedTuple):
@@ -76,6 +77,11 @@ PART: Final = Part("rules", (BOOK, STANDINGS, OUTBOX, CHANNELS))
 IN_FORCE: Final = "in force"
 """The one row of the book."""
 _PAGE: Final = 100
+
+
+def book_rows(t: Reader) -> list[tuple[Table[Any], Key]]:
+    """What is read for the rules in force, unless they are remembered."""
+    return [] if BOOK.name in t.memory else [(BOOK, (IN_FORCE,))]
 
 
 def texts_in_force(t: Reader) -> list[str]:

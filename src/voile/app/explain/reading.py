@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from voile.app.explain.charging import AccountQuestions, recognisable
 from voile.records.ledger import Account
+from voile.records.rule_book import book_rows
 from voile.records.storage import Reader
 from voile.records.storage.session import ReadOnce
 from voile.records.vault import Vault
@@ -60,7 +61,7 @@ def read_ahead(
         append: records will be appended to the log.
     """
     names = chain.from_iterable([each.accounts for each in questions])
-    t.get_all(vault.ledger.rows(names) + vault.log.rows(t, append=append))
+    t.get_all(vault.ledger.rows(names) + vault.log.rows(t, append=append) + book_rows(t))
     if len(questions) > 1:
         vault.ledger.answered_all(
             t, [a for each in questions for a in recognisable(vault, t, each)]

@@ -49,21 +49,22 @@ SETS: tuple[tuple[Rule, ...], ...] = (
     ),
     (),
 )
+ASKING = st.tuples(
+    st.just("ask"),
+    st.sampled_from(["clinic", "ward", "team"]),
+    st.sampled_from(["ada", "bob"]),
+    st.sampled_from([0.1, 0.25, 0.4]),
+    st.sampled_from([5.0, 8.0, 12.0]),
+)
 STEPS = st.one_of(
-    st.tuples(
-        st.just("ask"),
-        st.sampled_from(["clinic", "ward", "team"]),
-        st.sampled_from(["ada", "bob"]),
-        st.sampled_from([0.1, 0.25, 0.4]),
-        st.sampled_from([5.0, 12.0, 30.0]),
-    ),
+    *(ASKING for _ in range(6)),  # most of a month is questions
     st.tuples(st.just("wait"), st.sampled_from([1, 60, 1800, 7200, 86_400])),
     st.tuples(st.just("renew"), st.sampled_from(["clinic", "ward"])),
     st.tuples(st.just("rules"), st.sampled_from(SETS)),
     st.tuples(st.just("load"), st.sampled_from([1.0, 5.0, 9.0])),
     st.tuples(st.just("lift"), st.sampled_from(["clinic", "ward"])),
 )
-MONTHS = st.lists(STEPS, min_size=5, max_size=60)
+MONTHS = st.lists(STEPS, min_size=20, max_size=60)
 
 
 def live(ruled: Ruled, steps: list[Any]) -> None:
