@@ -61,18 +61,10 @@ class _Connection:
             "transport": self.transport,
         }
 
-    def question(
-        self, release: str, rows: Any, account: str | None, purpose: str, redraw: bool
-    ) -> dict[str, Any]:
-        """The body of a request."""
-        return {
-            "release": release,
-            "rows": _plain_rows(rows),
-            "account": account or self.account,
-            "purpose": purpose,
-            "redraw": redraw,
-            "saved": True,
-        }
+    def question(self, release: str, rows: Any, account: str | None, **more: Any) -> dict[str, Any]:
+        """The body of a request; `more` are fields of it."""
+        told = {"release": release, "rows": _plain_rows(rows), "account": account or self.account}
+        return {**told, "saved": True, **more}
 
     def trusted(self) -> Policy:
         """Whose signatures count: that must not come from the service itself."""
@@ -118,6 +110,7 @@ class Client:
         account: str | None = None,
         purpose: str = "explanation",
         redraw: bool = False,
+        coarser: bool = False,
         repeat: str | None = None,
     ) -> ReleasedExplanation:
         """Explain rows with a release of the service's.
@@ -125,9 +118,13 @@ class Client:
         Args:
             rows: a table, a list of rows, or a dict of columns.
             redraw: pay again for new noise, even if this was answered before.
+            coarser: accept a coarser level, if a rule of the service offers one; else such an offer
+                is raised as `Refused`.
             repeat: key against repetition, to ask again after this program has ended.
         """
-        body = self._connection.question(release, rows, account, purpose, redraw)
+        body = self._connection.question(
+            release, rows, account, purpose=purpose, redraw=redraw, coarser=coarser
+        )
         headers = {"Idempotency-Key": repeat or _new_key()}
         return _explained(self._ask("POST", _EXPLANATIONS, json=body, headers=headers))
 
@@ -241,10 +238,13 @@ class AsyncClient:
         account: str | None = None,
         purpose: str = "explanation",
         redraw: bool = False,
+        coarser: bool = False,
         repeat: str | None = None,
     ) -> ReleasedExplanation:
         """See `Client.explain`."""
-        body = self._connection.question(release, rows, account, purpose, redraw)
+        body = self._connection.question(
+            release, rows, account, purpose=purpose, redraw=redraw, coarser=coarser
+        )
         headers = {"Idempotency-Key": repeat or _new_key()}
         return _explained(await self._ask("POST", _EXPLANATIONS, json=body, headers=headers))
 
@@ -440,11 +440,13 @@ def _error(status: int, problem: Mapping[str, Any]) -> VoileError:
         " ".join(f"{name} {value}" for name, value in each.items())
         for each in problem.get("errors", ())
     )
+    level = (problem.get("offer") or {}).get("level")
+    title = f"{title} ({level})" if level else title
     message = f"the service answered {status}, {title}{detail}{f': {said}' if said else ''}"
     if {"remaining", "requested"} <= problem.keys():
         left, needed = float(problem["remaining"]), float(problem["requested"])
         return BudgetExceeded(message, remaining=left, requested=needed)
-    if status in (401, 402, 403):
+    if status in (401, 402, 403) or "offer" in problem:
         return Refused(message)
     if status in (409, 429) or status >= 500:
         return StorageFault(message)

@@ -31,6 +31,7 @@ from voile.server.metrics import Metrics
 from voile.server.problems import StillRunning, UnusableKey
 
 ACCOUNT: Final = "Voile-Account"
+COARSER: Final = "Voile-Coarser"
 REPEAT: Final = "Idempotency-Key"
 TIMING: Final = "Voile-Timing"
 _LONGEST_REPEAT: Final = 255

@@ -17,6 +17,7 @@ from voile.app.serving import AskedExplanation, Caller, ServedRelease, UnusableR
 from voile.app.serving.release import answer_facts
 from voile.server.answering import (
     ACCOUNT,
+    COARSER,
     FOR_EXPLAINERS,
     Given,
     OneService,
@@ -169,9 +170,15 @@ async def _give(
     endpoint: str,
     caller: Caller,
 ) -> Given:
-    """Account and key against repetition stand in headers: these protocols have no field."""
-    account = request.headers.get(ACCOUNT)
-    asked = AskedExplanation(rows, account, repeat=repeat_key(request), endpoint=endpoint)
+    """Account, word for a coarser level and key against repetition stand in headers: these
+    protocols have no field."""
+    asked = AskedExplanation(
+        rows,
+        request.headers.get(ACCOUNT),
+        coarser=request.headers.get(COARSER) == "true",
+        repeat=repeat_key(request),
+        endpoint=endpoint,
+    )
     return await give(service, served, asked, caller)
 
 

@@ -185,7 +185,10 @@ def _measure(error: MeasureInForce) -> Problem:
 
 def _offer(error: CoarserOffered) -> Problem:
     more = {"offer": {"level": error.level or None}, "rule": error.forbidden.rule.name}
-    detail = "Nothing was charged. Send `coarser` with the request to get it."
+    detail = (
+        'Nothing was charged. Send `"coarser": true` with the request to get it, or the header '
+        "`Voile-Coarser: true` where a protocol has no such field."
+    )
     return Problem(409, "coarser-level-offered", "A coarser level is offered", detail, more)
 
 

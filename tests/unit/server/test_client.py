@@ -17,6 +17,7 @@ from tests.unit.server.examples import (
     PEOPLES_BUDGET,
     ROWS,
     House,
+    Through,
     home,
     serving,
     shop_beside,
@@ -32,25 +33,6 @@ from voile.core.errors import (
     VerificationFailed,
 )
 from voile.records.access import Duty
-
-
-class Through(httpx.BaseTransport):
-    """To the application, without a network; some sendings break off after they were answered."""
-
-    def __init__(self, house: House, breaks: int = 0) -> None:
-        self.house, self.breaks, self.sent = house, breaks, 0
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self.sent += 1
-        found = self.house.ask(
-            request.method,
-            request.url.raw_path.decode(),
-            content=request.read(),
-            headers=dict(request.headers),
-        )
-        if self.sent <= self.breaks:
-            raise httpx.ReadError("broken")
-        return httpx.Response(found.status_code, headers=found.headers, content=found.content)
 
 
 @pytest.fixture(autouse=True)

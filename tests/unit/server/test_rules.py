@@ -9,13 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from tests.unit.server.examples import BUDGET, MORE, OTHER_ROWS, House, home, serving
+from tests.unit.server.examples import (
+    BUDGET,
+    MORE,
+    OTHER_ROWS,
+    House,
+    Through,
+    home,
+    serving,
+)
 
+import voile
 from voile.app.compliance.enforcement import MeasureInForce
 from voile.app.rules import measures_and_waiting
 from voile.compliance import Forbidden, Replay, Rule
-from voile.core.errors import InvalidInput
+from voile.core.errors import InvalidInput, Refused
 from voile.records.access import Duty
 from voile.records.audit_log import AlertRecord, LiftRecord, MeasureRecord, decode_record
 from voile.server import answering
@@ -36,6 +46,7 @@ metric = "explanation.quality"
 alert = 0.0001
 act = 0.0002
 """
+THIRD_ROWS: dict[str, list[Any]] = {"income": [5], "debt": [5], "employed": ["yes"]}
 LOAD = """
 [[rules]]
 metric = "service.load"
@@ -73,22 +84,82 @@ def test_a_limit_says_when_to_come_again() -> None:
     assert (found.status, found.headers) == (429, {"Retry-After": "12"})
 
 
-def test_a_coarser_level_is_offered_and_taken_only_if_the_request_says_so(tmp_path: Path) -> None:
-    with house_with(tmp_path, QUALITY) as house:
-        vault, key = house.workspace.vault, house.key(Duty.EXPLAIN)
-        now = vault.ledger.now()
-        object.__setattr__(vault.ledger, "_clock", lambda: now)
+@contextmanager
+def house_with_an_offer(folder: Path) -> Iterator[tuple[House, str]]:
+    """The hour before was too noisy: a charge of new rows gets the offer of a coarser level."""
+    with house_with(folder, QUALITY) as house:
+        ledger, key = house.workspace.vault.ledger, house.key(Duty.EXPLAIN)
+        now = ledger.now()
+        object.__setattr__(ledger, "_clock", lambda: now)
         assert house.explain(key).status_code == 200
-        object.__setattr__(vault.ledger, "_clock", lambda: now + 3600)
+        object.__setattr__(ledger, "_clock", lambda: now + 3600)
         assert house.explain(key, rows=OTHER_ROWS).status_code == 200
-        third = {"income": [5], "debt": [5], "employed": ["yes"]}
-        offered = house.explain(key, rows=third)
+        yield house, key
+
+
+def test_a_coarser_level_is_offered_and_taken_only_if_the_request_says_so(tmp_path: Path) -> None:
+    with house_with_an_offer(tmp_path) as (house, key):
+        offered = house.explain(key, rows=THIRD_ROWS)
         assert offered.status_code == 409
         assert offered.json()["offer"] == {"level": "summary"}
-        taken = house.explain(key, rows=third, coarser=True)
+        taken = house.explain(key, rows=THIRD_ROWS, coarser=True)
         assert taken.status_code == 200
         assert taken.json()["feature_names"] == ["money", "work"]
         assert house.explain(key).json()["feature_names"] == ["income", "debt", "employed"]
+
+
+TENSOR = {"name": "rows", "shape": [1, 3], "datatype": "FP64", "data": [5, 5, 1]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/models/approval:explain", {"instances": [[5, 5, "yes"]]}),
+        ("/v2/models/approval/infer", {"inputs": [TENSOR]}),
+    ],
+)
+def test_a_header_takes_the_offer_where_a_protocol_has_no_field(
+    path: str, body: Any, tmp_path: Path
+) -> None:
+    with house_with_an_offer(tmp_path) as (house, key):
+
+        def asked(**more: str) -> httpx.Response:
+            return house.ask("POST", path, key, json=body, headers={"Voile-Account": BUDGET} | more)
+
+        for refused in (asked(), asked(**{"Voile-Coarser": "false"})):
+            assert refused.status_code == 409
+            assert refused.json()["offer"] == {"level": "summary"}
+            assert "`Voile-Coarser: true`" in refused.json()["detail"]
+        taken = asked(**{"Voile-Coarser": "true"})
+        assert taken.status_code == 200
+        told = taken.json()
+        if "explanations" in told:
+            assert told["explanations"][0]["feature_names"] == ["money", "work"]
+        else:
+            assert told["outputs"][0]["shape"] == [1, 2, 1]
+
+
+def test_a_client_takes_the_offer_only_if_told(tmp_path: Path) -> None:
+    with house_with_an_offer(tmp_path) as (house, key):
+        told: dict[str, Any] = {"account": BUDGET, "transport": Through(house)}
+        with voile.Client("http://service", key, **told) as client:
+            with pytest.raises(Refused, match=r"409, .*\(summary\)"):
+                client.explain("approval", THIRD_ROWS)
+            taken = client.explain("approval", THIRD_ROWS, coarser=True)
+            assert taken.explanation.feature_names == ("money", "work")
+
+        async def ask() -> None:
+            through = httpx.ASGITransport(house.app)
+            async with voile.AsyncClient(
+                "http://service", key, **told | {"transport": through}
+            ) as c:
+                rows = {"income": [6], "debt": [6], "employed": ["no"]}
+                with pytest.raises(Refused, match="coarser level"):
+                    await c.explain("approval", rows)
+                taken = await c.explain("approval", rows, coarser=True)
+                assert taken.explanation.feature_names == ("money", "work")
+
+        house.runner.run(ask())
 
 
 def test_the_cost_of_a_release_is_declared(tmp_path: Path) -> None:
