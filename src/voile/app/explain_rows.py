@@ -63,8 +63,8 @@ from voile.release import Preview, Release
 _log = logging.getLogger(__name__)
 _NOISED_PERSON: Final = (RowPart.BACKGROUND, RowPart.EXPLAINED)
 NOISE_WITHOUT_NEED: Final = (
-    "voile: warning: this answer holds noise, although the release {release!r} explains the same "
-    "model exactly and at no cost: use that one for people who ask about their own case"
+    "this answer holds noise, although the release {release!r} explains the same model exactly and "
+    "at no cost: use that one for people who ask about their own case"
 )
 
 
@@ -465,7 +465,8 @@ def explain(command: Explain, context: Context) -> ExplainResult | PreviewResult
         outputs.check_signing(vault.keeper)
         release = job.release(service, rows.count)
         if job.free_instead is not None:
-            context.say(NOISE_WITHOUT_NEED.format(release=job.free_instead))
+            said = NOISE_WITHOUT_NEED.format(release=job.free_instead)
+            context.say(f"voile: warning: {said}")
         if command.preview:
             found = job.preview(service, rows, caller=command.caller, fresh=command.redraw)
             use = None if payer is None else _use(vault, payer, found, rows, job.spec.protect)

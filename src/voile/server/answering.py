@@ -22,6 +22,7 @@ from voile.app.serving import (
     ServedRelease,
     ServedWorkspace,
 )
+from voile.app.serving.release import answer_facts
 from voile.core.errors import BudgetExceeded, InvalidInput
 from voile.records.access import Duty
 from voile.server.gathering import Gathering, Outcome
@@ -107,6 +108,11 @@ class Given:
     rows: RowsToExplain
     slot: int = 0
     seconds: float = 0.0
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Plain values of the answer, with what whoever asked should know about the release."""
+        return {**answer_facts(self.explained), "remarks": list(self.served.remarks)}
 
     def tell(self, response: Response) -> None:
         """Say in a header when it left: 1 is the slot it was meant for."""

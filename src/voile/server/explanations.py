@@ -106,7 +106,7 @@ def _asked(body: RowsBody, key: str | None, endpoint: str) -> AskedExplanation:
 
 
 def _facts(given: Given) -> dict[str, Any]:
-    return {"release": given.served.name, **answer_facts(given.explained)}
+    return {"release": given.served.name, **given.facts}
 
 
 def _entries(explained: ReleasedExplanation) -> list[dict[str, Any]]:

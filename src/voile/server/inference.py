@@ -14,7 +14,6 @@ from fastapi.routing import APIRoute
 
 from voile._version import __version__
 from voile.app.serving import AskedExplanation, Caller, ServedRelease, UnusableRows
-from voile.app.serving.release import answer_facts
 from voile.server.answering import (
     ACCOUNT,
     COARSER,
@@ -90,12 +89,12 @@ async def explain_instances(
     served = service.workspace.release(name, caller)
     given = await _give(request, service, served, body.instances, "v1", caller)
     given.tell(response)
-    facts = answer_facts(given.explained)
-    told = {key: facts[key] for key in ("charges", "records", "guarantees", "notes", "alarms")}
+    facts = given.facts
+    told = ("charges", "records", "guarantees", "notes", "alarms", "remarks")
     return {
         "predictions": await asyncio.to_thread(served.predictions, given.rows),
         "explanations": _by_row(facts),
-        "voile": told,
+        "voile": {key: facts[key] for key in told},
     }
 
 
@@ -153,8 +152,8 @@ async def infer(
     served, wanted = service.workspace.release(name, caller), _wanted(body)
     given = await _give(request, service, served, _rows(body.inputs), "v2", caller)
     given.tell(response)
-    facts = answer_facts(given.explained)
-    told = ("guarantees", "charges", "records", "notes")
+    facts = given.facts
+    told = ("guarantees", "charges", "records", "notes", "remarks")
     return {
         "model_name": served.name,
         "parameters": {key: json.dumps(facts[key]) for key in told},

@@ -89,6 +89,41 @@ def test_a_preview_charges_nothing(house: House) -> None:
     assert spent(house) == []
 
 
+FREE_INSTEAD = "the release 'free' explains the same model exactly and at no cost"
+
+
+def test_noise_without_need_is_said_before_and_beside_the_answer(tmp_path: Path) -> None:
+    free = MORE.replace("[releases.open]", "[releases.free]").replace("anonymous = true\n", "")
+    with serving(home(tmp_path / "home", free)) as house:
+        key = house.key(Duty.EXPLAIN)
+
+        def remarks(found: Any) -> list[str]:
+            return [each for each in found["remarks"] if FREE_INSTEAD in each]
+
+        def previewed(release: str, account: str | None) -> list[str]:
+            body = {"release": release, "account": account}
+            return remarks(house.ask("POST", "/api/v1/previews", key, json=body).json())
+
+        assert len(previewed("approval", BUDGET)) == len(previewed("people", PEOPLES_BUDGET)) == 1
+        assert previewed("free", None) == []
+        listed = house.ask("GET", "/api/v1/releases", key).json()["releases"]
+        told = {each["name"]: len(remarks(each["price_of_one_row"])) for each in listed}
+        assert told == {"approval": 1, "free": 0, "people": 1}
+        assert len(remarks(house.explain(key, account=None).json()["price"])) == 1
+        first, again = house.explain(key).json(), house.explain(key).json()
+        assert len(remarks(first)) == 1
+        assert again["remarks"] == first["remarks"]
+        assert house.explain(key, "free").json()["remarks"] == []
+        body, headers = {"instances": [[3, 6, "no"]]}, {"Voile-Account": BUDGET}
+        path = "/v1/models/approval:explain"
+        instances = house.ask("POST", path, key, json=body, headers=headers).json()
+        assert len(remarks(instances["voile"])) == 1
+        matrix = {"name": "rows", "shape": [1, 3], "datatype": "FP64", "data": [3, 6, 0]}
+        path = "/v2/models/approval/infer"
+        tensors = house.ask("POST", path, key, json={"inputs": [matrix]}, headers=headers).json()
+        assert FREE_INSTEAD in tensors["parameters"]["remarks"]
+
+
 def test_a_tenant_pays_from_an_account_below(house: House) -> None:
     admin = house.key(Duty.ADMINISTER)
     tenant = {"name": "tenant", "dataset": BUDGET, "epsilon": 1.0, "delta": 1e-6, "parent": BUDGET}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -14,7 +14,7 @@ from voile.app.explain.files import as_plain
 from voile.app.explain.questions import ReleaseTerms
 from voile.app.explain.released import ReleasedExplanation
 from voile.app.explain.service import ReleaseService
-from voile.app.explain_rows import ExplanationJob
+from voile.app.explain_rows import NOISE_WITHOUT_NEED, ExplanationJob
 from voile.app.serving.delay import Delay
 from voile.attribution import Speed
 from voile.core.errors import InvalidInput
@@ -60,6 +60,16 @@ class ServedRelease:
     def inputs(self) -> ExplanationInputs:
         """Model, schema and background."""
         return self.job.inputs(self.speed)
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What whoever asks it should know; from the workspace's file alone."""
+        instead = self.job.free_instead
+        return () if instead is None else (NOISE_WITHOUT_NEED.format(release=instead),)
+
+    def with_remarks(self, preview: Preview) -> Preview:
+        """A price, with what whoever asks should know."""
+        return replace(preview, remarks=(*preview.remarks, *self.remarks))
 
     def release(self, rows: int = 1) -> Release[Explanation]:
         """What answers for this many rows."""
@@ -137,7 +147,7 @@ class ServedRelease:
 
     def facts(self) -> dict[str, Any]:
         """What is public about it."""
-        spec, preview = self.job.spec, self.release().preview(1)
+        spec, preview = self.job.spec, self.with_remarks(self.release().preview(1))
         return {
             "name": self.name,
             "protects": f"{spec.protect} rows",

@@ -287,7 +287,8 @@ class ServedWorkspace:
     ) -> str:
         """The account that is named: the release's own, or one of a tenant below it."""
         if asked.account is None:
-            raise PaymentNeeded(served.release(rows.count).preview(rows.count))
+            price = served.release(rows.count).preview(rows.count)
+            raise PaymentNeeded(served.with_remarks(price))
         account, own = self._granted(t, asked.account, caller), served.job.spec.account
         path = self.vault.ledger.path(t, account)
         above = {node.account.name: node.account for node in path}
@@ -350,7 +351,7 @@ class ServedWorkspace:
         release = served.release(count)
         who = caller.grants.caller
         preview = self.service.preview(release, found, payer=payer, caller=who)
-        return {"rows": count, **preview_facts(preview)}
+        return {"rows": count, **preview_facts(served.with_remarks(preview))}
 
     # --- answering ------------------------------------------------------------------------------
 
