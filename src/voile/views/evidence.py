@@ -80,13 +80,20 @@ def _section(title: str, lines: list[str]) -> str:
 
 def _about(model: ModelFacts) -> list[str]:
     said = [f"- {name}: {value}" for name, value in model.training.items()]
-    records = ", ".join(map(str, model.records)) or "of another log"
+    records = ", ".join(map(str, model.records)) or _elsewhere(model)
     return [
         _section(
             "Model",
             [f"- made by: `{model.made_by}`", *said, f"- records in the log: {records}"],
         )
     ]
+
+
+def _elsewhere(model: ModelFacts) -> str:
+    if not model.rounds:
+        return "of another log"
+    first, last = model.rounds[0], model.rounds[-1]
+    return f"rounds from {first} to {last}; what was charged is in other logs"
 
 
 def _data(model: ModelFacts) -> str:

@@ -121,7 +121,7 @@ class EvidenceMaker:
         if self._accounts > MOST_ACCOUNTS:
             self._documents = ()
             return
-        models, _ = find_models(workspace.file, workspace.file.folder, vault)
+        models, _ = find_models(workspace.file, workspace.file.folder, vault, facts)
         witnesses = None if vault.keeper is None else vault.policy.threshold
         source = EvidenceSource(facts, Statements.read(None), models, witnesses=witnesses)
         makers = (technical_documentation, impact_annex, audit_controls)

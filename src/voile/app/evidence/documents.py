@@ -61,7 +61,7 @@ class EvidenceSource:
 
     @property
     def known(self) -> list[ModelFacts]:
-        """Models whose making is on record here."""
+        """Models that this log paid for."""
         return [each for each in self.models if each.records]
 
 
@@ -109,14 +109,7 @@ def _versions(attacks: Iterable[Attack]) -> str:
 
 def _development(source: EvidenceSource) -> Iterator[EvidenceLine]:
     state, made = source.statements.line, source.known
-    trained = [number for each in made for number in each.records]
-    yield on_record(
-        "annex-iv.2a",
-        "Methods and steps of development (2(a))",
-        "; ".join(f"{each.name}: {each.made_by}, {_training(each)}" for each in made),
-        trained,
-        _NO_MODEL,
-    )
+    yield _steps(source.models)
     yield on_record(
         "annex-iv.2b",
         "Design: logic, assumptions, what it optimises for (2(b))",
@@ -146,6 +139,20 @@ def _development(source: EvidenceSource) -> Iterator[EvidenceLine]:
     yield from (_quality(each, source) for each in source.models)
     yield state("annex-iv.2g", "Validation and testing: data, measures, test logs (2(g))")
     yield _security(source, "annex-iv.2h", "Cybersecurity measures (2(h))")
+
+
+def _steps(models: Sequence[ModelFacts]) -> EvidenceLine:
+    made = [each for each in models if each.records or each.rounds]
+    elsewhere = ", ".join(each.name for each in models)
+    return on_record(
+        "annex-iv.2a",
+        "Methods and steps of development (2(a))",
+        "; ".join(f"{each.name}: {each.made_by}, {_training(each)}" for each in made),
+        [number for each in made for number in each.records or each.rounds],
+        f"Other logs hold the records of {elsewhere}: collect evidence there."
+        if models
+        else _NO_MODEL,
+    )
 
 
 def _training(model: ModelFacts) -> str:

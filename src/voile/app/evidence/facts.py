@@ -11,6 +11,7 @@ from voile.records.audit_log import (
     AssessmentRecord,
     BudgetOpenedRecord,
     EventsAssessmentRecord,
+    FederationRoundRecord,
     KeyIssuedRecord,
     KeyRevokedRecord,
     PostProcessingRecord,
@@ -82,6 +83,7 @@ class LogFacts:
         attacks: in order.
         answers: the newest releases and free calls, newest first.
         free_models: the last record of an exact and free explanation, for each model.
+        rounds: of a federation, by the digest of what its parties agreed on.
     """
 
     origin: str
@@ -93,6 +95,7 @@ class LogFacts:
     attacks: Sequence[Attack]
     answers: Sequence[Answer]
     free_models: Mapping[str, int] = field(default_factory=dict)
+    rounds: Mapping[str, KindUse] = field(default_factory=dict)
 
     @classmethod
     def read(cls, vault: Vault, last: int) -> Self:
@@ -120,6 +123,7 @@ class LogFacts:
             attacks=seen.attacks,
             answers=list(reversed(seen.answers)),
             free_models=seen.free_models,
+            rounds=seen.rounds,
         )
 
     def use(self, kind: str) -> KindUse | None:
@@ -136,6 +140,12 @@ class LogFacts:
         return sum(use.times for kind in kinds if (use := self.use(kind)) is not None)
 
 
+def _count(uses: dict[str, KindUse], key: str, number: int) -> None:
+    before = uses.get(key)
+    times, first = (0, number) if before is None else before[:2]
+    uses[key] = KindUse(times + 1, first, number)
+
+
 @dataclass
 class _Seen:
     """Grows record by record."""
@@ -146,15 +156,16 @@ class _Seen:
     accounts: dict[str, Opened] = field(default_factory=dict)
     attacks: list[Attack] = field(default_factory=list)
     free_models: dict[str, int] = field(default_factory=dict)
+    rounds: dict[str, KindUse] = field(default_factory=dict)
 
     def take(self, record: Any) -> None:
         number, self.size = self.size, self.size + 1
-        before = self.kinds.get(record.kind)
-        times, first = (0, number) if before is None else before[:2]
-        self.kinds[record.kind] = KindUse(times + 1, first, number)
+        _count(self.kinds, record.kind, number)
         match record:
             case BudgetOpenedRecord():
                 self.accounts[record.account] = Opened(number, record)
+            case FederationRoundRecord(agreement=str(agreement)):
+                _count(self.rounds, agreement, number)
             case EventsAssessmentRecord() | AssessmentRecord():
                 self.attacks.append(Attack(number, record))
             case PostProcessingRecord():

@@ -154,7 +154,7 @@ def _collected(
 ) -> EvidenceResult:
     vault = service.vault
     facts = LogFacts.read(vault, command.last)
-    models, remarks = find_models(file, home, vault)
+    models, remarks = find_models(file, home, vault, facts)
     saved, unused = _saved(command.answers, vault)
     files, signed = _signed(models, vault)
     cards = {each.name: f"model-card-{each.name}.md" for each in models}

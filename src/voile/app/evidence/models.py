@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from voile.app.artefact import Artefact, is_artefact, load_artefact
 from voile.app.artefact_manifest import RECOMMENDER
 from voile.app.assessment_file import find_assessment, is_on_record
+from voile.app.evidence.facts import LogFacts
 from voile.app.trained_folder import FOLDER, TrainedFolder
 from voile.app.trained_model import load_trained_model
 from voile.app.workspace.file import WorkspaceFile
@@ -27,6 +28,7 @@ class ModelFacts:
         name: of the folder; names the card and the signature.
         made_by: the command that made it.
         records: of what was charged for it; empty where another log holds them.
+        rounds: the first and the last record of the federation that trained it, if they are here.
         figures: how good it is, each with name, figure, bounds and what it was measured on.
         training: how it was made, in plain values.
         attack: record of the assessment that the log confirms.
@@ -39,6 +41,7 @@ class ModelFacts:
     made_by: str
     guarantees: Sequence[Guarantee]
     records: tuple[int, ...] = ()
+    rounds: tuple[int, ...] = ()
     rows: int | None = None
     schema: Schema | None = None
     figures: Sequence[Mapping[str, Any]] = ()
@@ -49,18 +52,18 @@ class ModelFacts:
 
 
 def find_models(
-    file: WorkspaceFile | None, folder: Path, vault: Vault
+    file: WorkspaceFile | None, folder: Path, vault: Vault, facts: LogFacts
 ) -> tuple[list[ModelFacts], list[str]]:
     """Models in folders of voile, and remarks on those that cannot be read."""
     found, remarks = [], []
     for place in _folders(file, folder):
         try:
-            facts = _facts(place, vault)
+            model = _facts(place, vault, facts)
         except VoileError as error:
             remarks.append(str(error))
             continue
-        if facts is not None:
-            found.append(facts)
+        if model is not None:
+            found.append(model)
     return found, remarks
 
 
@@ -71,12 +74,12 @@ def _folders(file: WorkspaceFile | None, folder: Path) -> Iterator[Path]:
     yield from {path.resolve(): path for path in (*folders, *beside)}.values()
 
 
-def _facts(folder: Path, vault: Vault) -> ModelFacts | None:
+def _facts(folder: Path, vault: Vault, facts: LogFacts) -> ModelFacts | None:
     if FOLDER.is_at(folder):
         return _of_trained(load_trained_model(folder), vault)
     if (folder / RECOMMENDER).exists() or not is_artefact(folder):
         return None
-    return _of_artefact(load_artefact(folder), vault)
+    return _of_artefact(load_artefact(folder), vault, facts)
 
 
 def _of_trained(trained: TrainedFolder, vault: Vault) -> ModelFacts:
@@ -104,10 +107,10 @@ def _of_trained(trained: TrainedFolder, vault: Vault) -> ModelFacts:
     )
 
 
-def _of_artefact(artefact: Artefact, vault: Vault) -> ModelFacts:
-    settings = artefact.settings
-    quality = artefact.figures.get("quality", {}).get("black box", {})
-    plain = {name: each for name, each in quality.items() if isinstance(each, float | int)}
+def _of_artefact(artefact: Artefact, vault: Vault, facts: LogFacts) -> ModelFacts:
+    settings, figures = artefact.settings, artefact.figures
+    quality = figures.get("quality", {}).get("black box", {})
+    rounds = facts.rounds.get(settings.get("agreement", ""))
     attack, verdict = _attack(artefact.folder, vault)
     return ModelFacts(
         name=artefact.folder.name,
@@ -116,11 +119,13 @@ def _of_artefact(artefact: Artefact, vault: Vault) -> ModelFacts:
         guarantees=artefact.guarantees,
         rows=sum(settings["clients"].values()),
         schema=artefact.schema if artefact.has_model else None,
+        rounds=() if rounds is None else rounds.ends,
         figures=[
-            {"name": name, "figure": each, "measured_on": artefact.figures["measured_on"]}
-            for name, each in plain.items()
+            {"name": name, **each, "measured_on": figures["measured_on"]}
+            for name, each in quality.get("figures", {}).items()
         ],
         training={"stages": ", ".join(settings["training"]), "parties": len(settings["clients"])},
+        alarms=artefact.alarms(),
         attack=attack,
         verdict=verdict,
     )
