@@ -20,10 +20,12 @@ def _show(done: EvidenceResult, *, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(done.folder), **done.to_dict()})
         return
+    from voile.core.explanation_checks import counted
+
     for each in done.documents:
         counts = ", ".join(f"{count} {name}" for name, count in each.counts.items())
         typer.echo(f"{each.title}: {counts}")
-    typer.echo(f"decisions: {len(done.decisions)} pages")
+    typer.echo(f"decisions: {counted(len(done.decisions), 'page')}")
     for name, line in done.warnings:
         typer.echo(f"{name}: {line}")
     typer.echo(f"open {done.folder / 'index.html'}")

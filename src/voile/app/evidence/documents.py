@@ -23,6 +23,7 @@ from voile.app.evidence.lines import (
 )
 from voile.app.evidence.models import ModelFacts
 from voile.app.evidence.promises import promise_in_words, protected_by
+from voile.core.explanation_checks import counted
 from voile.core.guarantee import ProtectedUnit, Relation
 from voile.records.audit_log import (
     AssessmentRecord,
@@ -109,6 +110,7 @@ def _versions(attacks: Iterable[Attack]) -> str:
 
 def _development(source: EvidenceSource) -> Iterator[EvidenceLine]:
     state, made = source.statements.line, source.known
+    answers = source.facts.count(*_ANSWERS)
     yield _steps(source.models)
     yield on_record(
         "annex-iv.2b",
@@ -131,7 +133,7 @@ def _development(source: EvidenceSource) -> Iterator[EvidenceLine]:
     yield on_record(
         "annex-iv.2e.outputs",
         "Measures that help deployers interpret outputs (2(e))",
-        f"{source.facts.count(*_ANSWERS)} explanations are on record.",
+        f"{counted(answers, 'explanation')} {'is' if answers == 1 else 'are'} on record.",
         source.facts.ends(*_ANSWERS),
         _NO_ANSWER,
     )
@@ -139,6 +141,10 @@ def _development(source: EvidenceSource) -> Iterator[EvidenceLine]:
     yield from (_quality(each, source) for each in source.models)
     yield state("annex-iv.2g", "Validation and testing: data, measures, test logs (2(g))")
     yield _security(source, "annex-iv.2h", "Cybersecurity measures (2(h))")
+
+
+def _refusals(facts: LogFacts) -> str:
+    return counted(facts.count(RefusalRecord.kind), "refusal")
 
 
 def _steps(models: Sequence[ModelFacts]) -> EvidenceLine:
@@ -190,7 +196,7 @@ def _security(source: EvidenceSource, key: str, asked: str) -> EvidenceLine:
         return missing(key, asked, "No checkpoint was signed: voile audit checkpoint.")
     models = f"; signed models: {signed}" if signed else ""
     found = (
-        f"The log is a Merkle tree of {facts.size} records; the last checkpoint signs "
+        f"The log is a Merkle tree of {counted(facts.size, 'record')}; the last checkpoint signs "
         f"{facts.signed} of them{models}."
     )
     files = [to_file(name) for name in source.signed.values()]
@@ -211,7 +217,7 @@ def _control(source: EvidenceSource) -> Iterator[EvidenceLine]:
     yield on_record(
         "annex-iv.6",
         "Relevant changes over the life cycle (6)",
-        f"{facts.count(*changes)} renewals of budgets, changes of keys and accepted checkpoints.",
+        f"Renewals of budgets, changes of keys and accepted checkpoints: {facts.count(*changes)}.",
         facts.ends(*changes),
         "The log records none.",
     )
@@ -236,21 +242,21 @@ def _record_keeping(source: EvidenceSource) -> Iterator[EvidenceLine]:
     yield on_record(
         "article-12.1",
         "Events are recorded automatically (12(1))",
-        f"{facts.size} records: {kinds}.",
+        f"{counted(facts.size, 'record')}: {kinds}.",
         whole,
         "The log is empty.",
     )
     yield on_record(
         "article-12.2a",
         "Situations of risk can be identified (12(2)(a))",
-        f"{facts.count(RefusalRecord.kind)} refusals, {len(facts.attacks)} assessments.",
+        f"{_refusals(facts)}, {counted(len(facts.attacks), 'assessment')}.",
         facts.ends(RefusalRecord.kind, EventsAssessmentRecord.kind),
         f"No refusal and no assessment is on record. {_NO_ATTACK}",
     )
     yield on_record(
         "article-12.2b",
         "Post-market monitoring is facilitated (12(2)(b))",
-        f"{facts.count(*_ANSWERS)} answers, each with time, model and commitment.",
+        f"{counted(facts.count(*_ANSWERS), 'answer')}, each with time, model and commitment.",
         facts.ends(*_ANSWERS),
         _NO_ANSWER,
     )
@@ -397,12 +403,12 @@ def _outcome(attack: Attack) -> str:
     record = attack.record
     if isinstance(record, AssessmentRecord):
         return (
-            f"{record.attack}, {record.trials} trials: {record.outcome}; measured ε "
+            f"{record.attack}, {counted(record.trials, 'trial')}: {record.outcome}; measured ε "
             f"{record.measured_epsilon:.3g} of {record.claimed_epsilon:.3g} claimed"
         )
     verdict = "inconclusive" if record.verdict == "blind" else record.verdict
     return (
-        f"{verdict}: {record.runs} runs of canary trials on invented records, by voile "
+        f"{verdict}: {counted(record.runs, 'run')} of canary trials on invented records, by voile "
         f'{record.software}. "Not refuted" says that an attack which finds out half of the noise '
         "found nothing, and no more."
     )
@@ -413,7 +419,7 @@ def _measures(source: EvidenceSource) -> Iterator[EvidenceLine]:
     yield on_record(
         "dpia.filter",
         "Releases stop when a budget is used up",
-        f"{len(facts.accounts)} accounts, {facts.count(RefusalRecord.kind)} refusals on record.",
+        f"{counted(len(facts.accounts), 'account')}, {_refusals(facts)} on record.",
         [*(each.number for each in facts.accounts.values()), *facts.ends(RefusalRecord.kind)],
         "No account is open: voile budget open.",
     )
@@ -432,7 +438,7 @@ def audit_controls(source: EvidenceSource) -> EvidenceDocument:
         on_record(
             "hipaa.312b",
             "Audit controls: activity is recorded and examined (164.312(b))",
-            f"{facts.size} records; voile audit show and voile budget history read them.",
+            f"{counted(facts.size, 'record')}, for voile audit show and voile budget history.",
             (0, facts.size - 1) if facts.size > 1 else (0,) if facts.size else (),
             "The log is empty.",
         ),
@@ -441,7 +447,7 @@ def audit_controls(source: EvidenceSource) -> EvidenceDocument:
         on_record(
             "hipaa.312a",
             "Access control, unique identification (164.312(a))",
-            f"{keys} keys of the service were issued or revoked, each with its duties.",
+            f"Keys of the service that were issued or revoked, each with its duties: {keys}.",
             facts.ends(*KEY_KINDS),
             "No key of the service is on record: voile keys add, if it is used over HTTP.",
         ),
@@ -473,7 +479,7 @@ def _cosigned(source: EvidenceSource) -> EvidenceLine:
     if not source.facts.signed or source.witnesses is None:
         return missing(key, asked, "No checkpoint was signed: voile audit checkpoint.")
     found = (
-        f"Receipts verify offline against a signed checkpoint; {source.witnesses} witnesses must "
-        "cosign."
+        "Receipts verify offline against a signed checkpoint; it needs "
+        f"{counted(source.witnesses, 'cosignature')} of witnesses."
     )
     return present(key, asked, found, to_record(source.facts.signed - 1))

@@ -8,14 +8,17 @@ import re
 import shutil
 import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.unit.app import training_examples as training
 from tests.unit.app.evidence.bundles import verify_signature
 from tests.unit.app.workspace import examples as workspaces
+from typer.testing import CliRunner
 
 from voile.app.calls import Context, handle
 from voile.app.commands.audit import ShowLog, VerifyProof
@@ -23,9 +26,19 @@ from voile.app.commands.evidence import CollectEvidence
 from voile.app.commands.explain import Explain
 from voile.app.commands.vault import EraseAnswers
 from voile.app.evidence.decisions import DecisionPage
+from voile.app.evidence.documents import (
+    EvidenceSource,
+    audit_controls,
+    impact_annex,
+    technical_documentation,
+)
+from voile.app.evidence.facts import KEY_KINDS, Attack, KindUse, LogFacts
 from voile.app.evidence.handler import EvidenceResult
-from voile.app.evidence.lines import Standing
+from voile.app.evidence.lines import Standing, Statements
+from voile.cli.app import app
 from voile.core.errors import InvalidInput
+from voile.records.audit_log import BudgetRenewedRecord, RefusalRecord
+from voile.records.vault import Place, open_vault_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 FREE = """
@@ -305,3 +318,30 @@ def test_the_annex_says_the_promise_in_words(people: EvidenceResult) -> None:
     assert "For each record of 'people 1', whether it was there or had been blank" in page
     assert "but for a chance of 1 in 100,000" in page
     assert "Nothing was attacked yet: voile assess." in page
+
+
+def test_one_of_a_kind_is_said_in_the_singular(tmp_path: Path) -> None:
+    workspaces.started(tmp_path)
+    head, first, *_ = (tmp_path / "applicants.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "one.csv").write_text(head + first)
+    handle(Explain(model="approval", data=tmp_path / "one.csv", workspace=tmp_path))
+    words = ["evidence", str(tmp_path / "evidence"), "--workspace", str(tmp_path)]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert "decisions: 1 page\n" in done.stdout
+
+    with open_vault_at(Place.within(tmp_path), signing=None) as vault:
+        facts = LogFacts.read(vault, 10)
+    kinds = (*facts.kinds, *KEY_KINDS, RefusalRecord.kind, BudgetRenewedRecord.kind)
+    attack = {"verdict": "not refuted", "runs": 1, "software": "0", "subject": "s"}
+    one = replace(
+        facts,
+        size=1,
+        signed=1,
+        kinds={kind: KindUse(1, 0, 0) for kind in kinds},
+        attacks=[Attack(0, SimpleNamespace(**attack))],  # type: ignore[arg-type]
+    )
+    source = EvidenceSource(one, Statements.read(None), witnesses=1)
+    makers = (technical_documentation, impact_annex, audit_controls)
+    said = [line.found for make in makers for line in make(source).lines]
+    assert "1 explanation is on record." in said
+    assert [each for each in said if re.search(r"\b1 (\w+ )?\w+[^s]s\b", each)] == []
