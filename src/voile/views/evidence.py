@@ -65,7 +65,7 @@ def _header(model: ModelFacts) -> dict[str, Any]:
     ]
     return {
         "library_name": "voile",
-        "tags": ["tabular", "differential-privacy"],
+        "tags": [*(["tabular"] if model.schema is not None else []), "differential-privacy"],
         "model_name": model.name,
         "license": "for you to state",
         "datasets": [each.protected.dataset for each in model.guarantees],

@@ -139,6 +139,20 @@ def test_a_header_takes_the_offer_where_a_protocol_has_no_field(
             assert told["outputs"][0]["shape"] == [1, 2, 1]
 
 
+def test_a_key_against_repetition_lowers_no_level_without_that_word(tmp_path: Path) -> None:
+    with house_with_an_offer(tmp_path) as (house, key):
+        once = {"headers": {"Idempotency-Key": "17"}, "rows": THIRD_ROWS}
+        assert house.explain(key, **once).status_code == 409
+        taken = house.explain(key, **once, coarser=True)
+        assert taken.status_code == 200
+        assert house.explain(key, **once, coarser=True).content == taken.content
+        other = house.explain(key, **once)
+        assert (other.status_code, other.json()["type"]) == (
+            422,
+            "urn:voile:problem:idempotency-key-reused",
+        )
+
+
 def test_a_client_takes_the_offer_only_if_told(tmp_path: Path) -> None:
     with house_with_an_offer(tmp_path) as (house, key):
         told: dict[str, Any] = {"account": BUDGET, "transport": Through(house)}

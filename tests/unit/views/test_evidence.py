@@ -48,6 +48,7 @@ def test_records_have_anchors() -> None:
 
 def test_a_card_of_a_model_without_figures_says_so() -> None:
     card = model_card(ModelFacts(name="m", folder=Path("m"), made_by="voile train", guarantees=()))
+    assert "tabular" not in card, "it names no columns"
     head = card.split("---\n")[1]
     assert all(json.loads(line.partition(": ")[2]) is not None for line in head.splitlines())
     assert "No figure was charged or measured." in card

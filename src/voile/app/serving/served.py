@@ -321,6 +321,7 @@ class ServedWorkspace:
             return None
         scope = (caller.grants.caller, payer, asked.endpoint, asked.repeat)
         told = [served.name, asked.purpose, asked.redraw, _plain(asked.rows)]
+        told += ["coarser"] if asked.coarser else []  # keys of earlier versions stay the same
         seconds = _HOUR * self.settings.repeat_hours
         return Once.of_request(self.vault.key, scope, told, seconds)
 
