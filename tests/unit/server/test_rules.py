@@ -141,7 +141,7 @@ def test_a_header_takes_the_offer_where_a_protocol_has_no_field(
 
 def test_a_key_against_repetition_lowers_no_level_without_that_word(tmp_path: Path) -> None:
     with house_with_an_offer(tmp_path) as (house, key):
-        once = {"headers": {"Idempotency-Key": "17"}, "rows": THIRD_ROWS}
+        once: dict[str, Any] = {"headers": {"Idempotency-Key": "17"}, "rows": THIRD_ROWS}
         assert house.explain(key, **once).status_code == 409
         taken = house.explain(key, **once, coarser=True)
         assert taken.status_code == 200
