@@ -44,9 +44,12 @@ def records(call: Any) -> int:
 @contextmanager
 def witness(key: SigningKey) -> Iterator[str]:
     rules = Policy.parse(POLICY.read_text())
-    with open_storage("memory:", [WITNESS_PART]) as storage:
-        with witness_at(Witness(storage, key, {rules.origin: rules.log_keys})) as url:
-            yield url
+    logs = {rules.origin: rules.log_keys}
+    with (
+        open_storage("memory:", [WITNESS_PART]) as storage,
+        witness_at(Witness(storage, key, logs)) as url,
+    ):
+        yield url
 
 
 def ask_for(key: SigningKey, url: str) -> None:

@@ -128,7 +128,8 @@ def test_a_package_that_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.M
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr("voile.core.optional.import_module", missing)
-    command = ServeWitness(database="w.db", policies=["log.toml"], key=tmp_path / "w.key", name="w")
+    key, rules = tmp_path / "w.key", (tmp_path / "log.toml",)
+    command = ServeWitness(database="w.db", policies=rules, key=key, name="w")
     with pytest.raises(MissingDependency, match=r"voile\[serve\]"):
         handle(command)
     assert not list(tmp_path.iterdir())

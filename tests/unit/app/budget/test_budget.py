@@ -498,9 +498,11 @@ class TestVerify:
 
     def test_a_witness_remembers_what_a_restored_database_forgot(self, tmp_path: Path) -> None:
         witness = WITNESS_KEYS[0]
-        with open_storage("memory:", [WITNESS_PART]) as memory, ExitStack() as stack:
-            known = Witness(memory, witness, {ORIGIN: (LOG_KEY.verifier,)})
-            url = stack.enter_context(witness_at(known))
+        logs = {ORIGIN: (LOG_KEY.verifier,)}
+        with (
+            open_storage("memory:", [WITNESS_PART]) as memory,
+            witness_at(Witness(memory, witness, logs)) as url,
+        ):
             seen = Evidence(policy(1), (), LOG_KEY, (RemoteWitness(url),))
             outcomes = []
             for answers in (2, 3, 1):  # the third is the first one's past
