@@ -49,11 +49,11 @@ def run(
         started: is told the address once connections are accepted.
         stop: ends it, as a signal does.
     """
-    _write_json_lines()
-    app = create_app(workspace)
-    _keep_what_is_loaded()
-    sys.setswitchinterval(_TURN)
-    return _run(app, address, started, stop, drain=workspace.settings.drain)
+    with _json_lines():
+        app = create_app(workspace)
+        _keep_what_is_loaded()
+        sys.setswitchinterval(_TURN)
+        return _run(app, address, started, stop, drain=workspace.settings.drain)
 
 
 def run_witness(
@@ -64,9 +64,9 @@ def run_witness(
 ) -> str:
     """The same for a witness alone. Only faults are logged: anybody may ask, and as often as they
     like."""
-    _write_json_lines(requests=logging.ERROR, server=logging.ERROR)
-    app = create_witness_app(witness)
-    return _run(app, address, started, stop, drain=_WITNESS_DRAIN)
+    with _json_lines(requests=logging.ERROR, server=logging.ERROR):
+        app = create_witness_app(witness)
+        return _run(app, address, started, stop, drain=_WITNESS_DRAIN)
 
 
 def _run(
@@ -222,11 +222,19 @@ def _listening(address: ServerAddress) -> socket.socket:
         ) from error
 
 
-def _write_json_lines(*, requests: int = logging.INFO, server: int = logging.WARNING) -> None:
-    """One line for each request, on standard error."""
+@contextmanager
+def _json_lines(*, requests: int = logging.INFO, server: int = logging.WARNING) -> Iterator[None]:
+    """One line for each request, on standard error; afterwards all is logged as before."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for logger, level in ((LOG, requests), (logging.getLogger("uvicorn"), server)):
-        logger.handlers = [handler]
+    levels = {LOG: requests, logging.getLogger("uvicorn"): server}
+    before = {each: (each.handlers, each.level, each.propagate) for each in levels}
+    for logger, level in levels.items():
+        logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
-        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, (handlers, level, propagate) in before.items():
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
