@@ -429,7 +429,7 @@ def test_a_lost_connection_charges_nothing_twice(postgres_url: str) -> None:
 
 def test_a_storage_without_a_ledger_in_it_is_a_fault(tmp_path: Path) -> None:
     house = House.create(str(tmp_path / "a.db"), tmp_path)
-    assert [part.name for part in PARTS] == ["ledger", "audit log"]
+    assert [part.name for part in PARTS] == ["ledger", "audit log", "rules"]
     with open_storage(tmp_path / "b.db", []) as storage, pytest.raises(StorageFault):
         storage.submit(lambda t: Ledger().open(t, opening(), caller="x"))
     assert house.storage.submit(lambda t: check_journal(t, [])) == []

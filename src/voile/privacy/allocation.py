@@ -16,11 +16,17 @@ from enum import StrEnum
 from typing import Final
 
 from voile.core.errors import InvalidInput
-from voile.privacy.accounting.conversion import gaussian_noise_multiplier
 from voile.privacy.events import Gaussian, PrivacyEvent, Repeated
 
 HOUR: Final = 3600.0
 _MOST_NOISE: Final = 1e6
+
+
+def _noise_for(epsilon: float, delta: float) -> float:
+    # Imported here: commands name the kinds of query, and commands load nothing heavy.
+    from voile.privacy.accounting.conversion import gaussian_noise_multiplier
+
+    return gaussian_noise_multiplier(epsilon, delta)
 
 
 class QueryType(StrEnum):
@@ -140,7 +146,7 @@ class PublishedAllocation:
     left: float = field(init=False)
 
     def __post_init__(self) -> None:
-        gaussian_noise_multiplier(self.total, self.delta)  # refuses what is no target
+        _noise_for(self.total, self.delta)  # refuses what is no target
         self.left = self.total
 
     def allocate(self, query: Query, history: Sequence[Query]) -> float:
@@ -156,4 +162,4 @@ class PublishedAllocation:
         epsilon = self.allocate(query, history)
         if epsilon < 1e-12:
             return None
-        return Gaussian(gaussian_noise_multiplier(epsilon, self.delta))
+        return Gaussian(_noise_for(epsilon, self.delta))

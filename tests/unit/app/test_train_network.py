@@ -73,7 +73,7 @@ def test_it_is_charged_once_and_given_again_bit_for_bit(home: Path) -> None:
 def test_the_account_is_charged_what_the_guarantee_says(tmp_path: Path) -> None:
     home = write_people(tmp_path, 300, epsilon=1.5)
     made = handle(network(home, epsilon=1.5)).trained
-    assert made.guarantee.epsilon == pytest.approx(1.5, rel=1e-6)
+    assert made.guarantee.epsilon == pytest.approx(1.5, rel=2e-3)  # two orders share delta
     assert made.guarantee.epsilon <= 1.5
     assert used(home) == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(BudgetExceeded):

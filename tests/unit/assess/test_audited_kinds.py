@@ -62,6 +62,8 @@ EXEMPT = {
     "ExponentialMechanism": "a mechanism",
     "SubsetSelection": "a mechanism",
     "Measure": "reads events",
+    "ApprovalStep": "repeats the event that somebody asked to approve",
+    "PublishedAllocation": "proposes; an account decides, a release is charged",
 }
 
 

@@ -158,7 +158,7 @@ class PlanBudget(_Account):
     )
     features: int = caller_field("Features of a question, for Algorithm 2.", default=10, ge=1)
     hours: float = caller_field("Hours between questions, for Algorithm 2.", default=1.0, gt=0)
-    policy: str = caller_field("Which to save: 'equal' or 'algorithm-2'.", default="equal")
+    policy: str = custodian_field("Which to save: 'equal' or 'algorithm-2'.", default="equal")
     save_as: Path | None = custodian_field(
         "Write the events of that policy, for `voile budget open --plan`.",
         default=None,
