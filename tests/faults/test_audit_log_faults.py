@@ -33,6 +33,8 @@ from tests.unit.records.audit_log.examples import (
     policy,
     release,
 )
+from tests.unit.server.witnesses import witness_at
+from voile.app.server_door import ServerAddress
 from voile.core.errors import InvalidInput
 from voile.records.audit_log import (
     PART,
@@ -44,7 +46,6 @@ from voile.records.audit_log import (
     canonical_bytes,
     issue_receipt,
     publish,
-    serve,
     verify_export,
     verify_receipt,
 )
@@ -60,6 +61,8 @@ from voile.records.audit_log.witness import PART as WITNESS_PART
 from voile.records.audit_log.witness import AddCheckpointRequest
 from voile.records.audit_log.witness_client import AskOutcome, ContradictedCheckpoint
 from voile.records.storage import Storage, open_storage
+from voile.server import edge
+from voile.server import running as server_running
 
 PLACES = ["sqlite", pytest.param("postgres", marks=pytest.mark.real)]
 LOGS = {ORIGIN: (LOG_KEY.verifier,)}
@@ -232,7 +235,7 @@ def running(server: ThreadingHTTPServer) -> Iterator[str]:
 def honest(key: SigningKey) -> Iterator[str]:
     with (
         open_storage("memory:", [WITNESS_PART]) as storage,
-        running(serve(Witness(storage, key, LOGS))) as url,
+        witness_at(Witness(storage, key, LOGS)) as url,
     ):
         yield url
 
@@ -491,8 +494,9 @@ def test_what_is_no_address_of_a_witness_is_refused(url: str) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("voile.records.audit_log.witness.LIFETIME", 0.4)
-    monkeypatch.setattr("voile.records.audit_log.witness.MOST", 8)
+    monkeypatch.setattr(server_running, "LONGEST_HEAD", 0.4)
+    monkeypatch.setattr(edge, "LONGEST_BODY", 0.4)
+    monkeypatch.setattr(server_running, "MOST_AT_ONCE", 8)
 
 
 def connected(url: str) -> socket.socket:
@@ -534,7 +538,7 @@ def test_connections_that_say_nothing_do_not_keep_others_out(
     storage: Storage, log: AuditLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many more than there is room for, none of which ever ends by itself."""
-    monkeypatch.setattr("voile.records.audit_log.witness.LIFETIME", 1000.0)
+    monkeypatch.setattr(server_running, "LONGEST_HEAD", 1000.0)
     before = threading.active_count()
     with honest(WITNESS_KEYS[0]) as url, ExitStack() as stack:
         for _ in range(100):
@@ -544,7 +548,7 @@ def test_connections_that_say_nothing_do_not_keep_others_out(
 
 
 def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
-    """Ctrl-C while requests, idle connections and storage are busy: exit code 130, no traceback,
+    """Ctrl-C while requests, idle connections and storage are busy: an orderly end, no traceback,
     and the database is whole."""
     rules = tmp_path / "policy.toml"
     rules.write_text(str(policy(0)))
@@ -566,35 +570,31 @@ def test_interrupting_a_loaded_witness_is_clean(tmp_path: Path) -> None:
             stop, answered = stack.enter_context(asking_for_ever(url, small))
             assert answered.wait(60)  # however busy this machine is
             time.sleep(0.1 * number)
-            process.send_signal(signal.SIGINT)
+            process.send_signal((signal.SIGINT, signal.SIGTERM)[number % 2])
             out, errors = process.communicate(timeout=30)
             stop.set()
             assert len(idle) == 20
-        assert (process.returncode, errors) == (130, b""), out
+        assert (process.returncode, errors) == (0, b""), out
     with open_storage(tmp_path / "w.db", [WITNESS_PART]) as storage:
         witness = Witness(storage, WITNESS_KEYS[0], LOGS)
         assert witness.add_checkpoint(asking(small, 0)).status == 409  # it stands somewhere
 
 
-def test_an_interrupt_while_the_witness_starts_is_not_lost(tmp_path: Path) -> None:
-    """Ctrl-C in the very moment in which the loop of the server begins: held back, then obeyed."""
-    started: list[threading.Thread] = []
-    plain = threading.Thread.start
-
-    def interrupted(thread: threading.Thread) -> None:
-        plain(thread)
-        started.append(thread)
-        os.kill(os.getpid(), signal.SIGINT)
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_witness_starts_is_not_lost(
+    tmp_path: Path, sign: signal.Signals
+) -> None:
+    """It comes when the address is told, before the server listens to signals."""
 
     def serving(pipe: int) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         with open_storage(tmp_path / "w.db", [WITNESS_PART]) as storage:
-            server = serve(Witness(storage, WITNESS_KEYS[0], LOGS))
-            threading.Thread.start = interrupted  # type: ignore[assignment, method-assign]
-            try:
-                server.serve_until_interrupted()
-            except KeyboardInterrupt:
-                os.write(pipe, b"running\n" if started[0].is_alive() else b"ended\n")
+            witness, address = (
+                Witness(storage, WITNESS_KEYS[0], LOGS),
+                ServerAddress("127.0.0.1", 0),
+            )
+            stop = threading.Event()
+            server_running.run_witness(witness, address, lambda _: os.kill(os.getpid(), sign), stop)
+            os.write(pipe, b"ended\n" if stop.is_set() else b"running\n")
 
     with child(serving) as (_, pipe):
         assert lines(pipe) == ["ended"]

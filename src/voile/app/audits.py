@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from voile.app.explain.table import row_of_table
 from voile.app.explain.table_parts import answer_in_folder
 from voile.app.log_start import check_start, start_log
 from voile.app.output_check import check_outputs, files_of
+from voile.app.server_door import WITNESS, ServerAddress, load_server
 from voile.core.atomic_file import replace_file
 from voile.core.errors import InvalidInput, UnreadableFile
 from voile.core.explanation import Explanation, is_saved
@@ -55,7 +55,6 @@ from voile.records.audit_log import (
     publish,
     record_lines,
     rotate,
-    serve,
     verify_export,
     verify_receipt,
     verify_row_receipt,
@@ -349,7 +348,8 @@ def verify(command: VerifyProof, _context: Context) -> Report:
 
 
 def serve_witness(command: ServeWitness, context: Context) -> WitnessServing:
-    """Answer until `context.stop` is set, or Ctrl-C; `context.watch` is told where."""
+    """Answer until `context.stop` is set or a signal comes; `context.watch` is told where."""
+    run = load_server(WITNESS)
     rules = [read_policy(path) for path in command.policies]
     signer = (
         key_in(command.key, command.name, KeyKind.WITNESS)
@@ -357,22 +357,17 @@ def serve_witness(command: ServeWitness, context: Context) -> WitnessServing:
         else SigningKey.load(command.key)
     )
     logs = {each.origin: each.log_keys for each in rules}
+
+    def serving(url: str) -> WitnessServing:
+        return WitnessServing(url, str(signer.verifier), sorted(logs))
+
+    def started(url: str) -> None:
+        context.watch(serving(url))
+
     with open_storage(command.database, [WITNESS_PART]) as storage:
-        server = serve(Witness(storage, signer, logs), command.host, command.port)
-        serving = WitnessServing(server.url, str(signer.verifier), sorted(logs))
-        context.watch(serving)
-        told = (context.stop, server.shutdown)
-        threading.Thread(target=_end_when_told, args=told, daemon=True).start()
-        try:
-            server.serve_until_interrupted()
-        finally:
-            context.stop.set()
-    return serving
-
-
-def _end_when_told(stop: threading.Event, end: Callable[[], None]) -> None:
-    stop.wait()
-    end()
+        address = ServerAddress(command.host, command.port)
+        url = run(Witness(storage, signer, logs), address, started, context.stop)
+    return serving(url)
 
 
 def key_in(path: Path, name: str, kind: KeyKind) -> SigningKey:

@@ -16,6 +16,8 @@ from voile.app.dashboard import Dashboard
 from voile.app.dashboard.evidence import EvidenceMaker
 from voile.app.serving import ServedWorkspace
 from voile.core.errors import VoileError
+from voile.records.audit_log import Witness
+from voile.records.audit_log.witness import LARGEST_REQUEST
 from voile.server import (
     budgets,
     dashboard,
@@ -27,6 +29,7 @@ from voile.server import (
 )
 from voile.server.answering import Service
 from voile.server.edge import Edge
+from voile.server.metrics import Metrics
 from voile.server.problems import MEDIA_TYPE, answer_error
 
 _OPEN: Final = frozenset(
@@ -70,10 +73,22 @@ def create_app(workspace: ServedWorkspace) -> FastAPI:
 
     app = _with_routes(FastAPI(lifespan=lifespan, **_settings()))
     app.state.service, app.state.dashboard = service, pages
-    app.state.evidence = EvidenceMaker(pages)
+    app.state.evidence, app.state.witness = EvidenceMaker(pages), workspace.witness
+    return _behind_edge(app, service.metrics, workspace.settings.largest_body)
+
+
+def create_witness_app(witness: Witness) -> FastAPI:
+    """The route of a witness by itself, with the limits and headers of the service."""
+    app = FastAPI(**_settings())
+    app.include_router(witnessing.router)
+    app.state.witness = witness
+    return _behind_edge(app, Metrics(), LARGEST_REQUEST)
+
+
+def _behind_edge(app: FastAPI, metrics: Metrics, largest: int) -> FastAPI:
     for kind in (VoileError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, answer_error)
-    app.add_middleware(Edge, metrics=service.metrics, largest=workspace.settings.largest_body)
+    app.add_middleware(Edge, metrics=metrics, largest=largest)
     return app
 
 
@@ -93,8 +108,9 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _with_routes(app: FastAPI) -> FastAPI:
-    for each in (explanations, inference, budgets, log, witnessing, operations, dashboard):
+    for each in (explanations, inference, budgets, log, operations, dashboard):
         app.include_router(each.router)
+    app.include_router(witnessing.router, prefix="/witness")
     app.openapi = partial(_described, app)  # type: ignore[method-assign]
     return app
 

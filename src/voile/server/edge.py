@@ -36,7 +36,7 @@ _HEADERS: Final = {
     "strict-transport-security": "max-age=31536000",
     "cache-control": "no-store",
 }
-_LONGEST_BODY: Final = 30.0
+LONGEST_BODY = 30.0
 """Seconds in which the body of a request has to arrive: who sends it slowly holds up a place."""
 _FAULT: Final = Problem(500, "fault", "The service failed")
 _NO_ROUTE: Final = "none"
@@ -119,7 +119,7 @@ class _Passing:
         self.declared = _declared(scope)
         self._receive, self._send = receive, send
         self._left = largest
-        self._until = asyncio.get_running_loop().time() + _LONGEST_BODY
+        self._until = asyncio.get_running_loop().time() + LONGEST_BODY
         self._whole = False
 
     async def receive(self) -> Message:

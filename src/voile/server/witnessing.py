@@ -6,29 +6,33 @@ Requests need no key: the signature in them is what counts, and nothing secret i
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from voile.app.serving import UnknownName
 from voile.core.errors import StorageFault
 from voile.records.audit_log import Witness
-from voile.records.audit_log.notes import LARGEST_NOTE
-from voile.server.answering import OneService
+from voile.records.audit_log.witness import LARGEST_REQUEST, PATH
 
-router = APIRouter(prefix="/witness", tags=["witness"])
-_LARGEST: Final = LARGEST_NOTE + 64 * 64
+router = APIRouter(tags=["witness"])
 _TEXT: Final = "text/plain; charset=utf-8"
 
 
-@router.post("/add-checkpoint")
-async def add_checkpoint(request: Request, service: OneService) -> Response:
-    """Cosign a checkpoint that extends the last one cosigned here."""
-    witness = service.workspace.witness
-    if witness is None:
+async def _witness(request: Request) -> Witness:
+    found: Witness | None = request.app.state.witness
+    if found is None:
         raise UnknownName("this service is no witness")
+    return found
+
+
+@router.post(PATH)
+async def add_checkpoint(
+    request: Request, witness: Annotated[Witness, Depends(_witness)]
+) -> Response:
+    """Cosign a checkpoint that extends the last one cosigned here."""
     body = await request.body()
-    if len(body) > _LARGEST:
+    if len(body) > LARGEST_REQUEST:
         return Response("the request is too large\n", 413, media_type=_TEXT)
     return await asyncio.to_thread(_answer, witness, body)
 

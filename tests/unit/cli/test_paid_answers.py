@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,9 +11,10 @@ from typing import Any
 
 import pytest
 from tests.unit.cli.test_explain import BACKGROUND, FREE, ROW, asked, prepared, run  # noqa: F401
+from tests.unit.server.witnesses import witness_at
 
 from voile.core.errors import StorageFull
-from voile.records.audit_log import Policy, SigningKey, Witness, serve
+from voile.records.audit_log import Policy, SigningKey, Witness
 from voile.records.audit_log.notes import KeyKind
 from voile.records.audit_log.witness import PART as WITNESS_PART
 from voile.records.ledger import Ledger, share_of
@@ -44,14 +44,12 @@ def records(call: Any) -> int:
 @contextmanager
 def witness(key: SigningKey) -> Iterator[str]:
     rules = Policy.parse(POLICY.read_text())
-    with open_storage("memory:", [WITNESS_PART]) as storage:
-        server = serve(Witness(storage, key, {rules.origin: rules.log_keys}))
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield server.url
-        server.shutdown()
-        server.server_close()
-        thread.join(60)
+    logs = {rules.origin: rules.log_keys}
+    with (
+        open_storage("memory:", [WITNESS_PART]) as storage,
+        witness_at(Witness(storage, key, logs)) as url,
+    ):
+        yield url
 
 
 def ask_for(key: SigningKey, url: str) -> None:

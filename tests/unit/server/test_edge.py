@@ -252,7 +252,7 @@ def test_no_answer_repeats_what_a_request_calls_this_host(house: House) -> None:
 def test_a_body_that_does_not_arrive_is_not_waited_for(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edge, "_LONGEST_BODY", 0.01)
+    monkeypatch.setattr(edge, "LONGEST_BODY", 0.01)
 
     async def parts() -> Any:
         yield b'{"release": '

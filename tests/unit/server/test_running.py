@@ -136,6 +136,54 @@ def test_a_connection_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Mo
     assert asyncio.run(ask(ending)).startswith(b"HTTP/1.1 204")
 
 
+def test_a_new_connection_takes_the_place_of_the_oldest_that_is_not_being_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(running, "MOST_AT_ONCE", 3)
+
+    async def ask() -> list[bytes]:
+        """What the first gets, who is being answered; a silent one; one that comes later."""
+        asked, finish = asyncio.Event(), asyncio.Event()
+
+        async def app(scope: Any, _: Any, send: Any) -> None:
+            if scope["path"] == "/slow":
+                asked.set()
+                await finish.wait()
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body"})
+
+        config = uvicorn.Config(
+            app, http=running.PatientProtocol, ws="none", limit_concurrency=running.MOST_AT_ONCE
+        )
+        config.load()
+        state = ServerState()
+
+        def connect() -> running.PatientProtocol:
+            return running.PatientProtocol(config, state, {})
+
+        async with await asyncio.get_running_loop().create_server(connect, "127.0.0.1") as server:
+            place = server.sockets[0].getsockname()
+            head = " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            first, slow = await asyncio.open_connection(*place)
+            slow.write(f"GET /slow{head}".encode())
+            await asked.wait()
+            silent, waiting = await asyncio.open_connection(*place)
+            later, quick = await asyncio.open_connection(*place)
+            dropped = await silent.read()
+            quick.write(f"GET /quick{head}".encode())
+            answered = await later.read()
+            finish.set()
+            found = [await first.read(), dropped, answered]
+            for each in (slow, waiting, quick):
+                each.close()
+            return found
+
+    first, dropped, later = asyncio.run(ask())
+    assert first.startswith(b"HTTP/1.1 204")
+    assert dropped == b""
+    assert later.startswith(b"HTTP/1.1 204")
+
+
 def test_who_is_being_answered_when_it_is_told_to_stop_gets_the_answer(tmp_path: Path) -> None:
     folder = home(tmp_path / "home", MORE.replace("delay = false", "delay = 1.0"))
     with process(folder, tmp_path / "log") as service, ThreadPoolExecutor(1) as pool:

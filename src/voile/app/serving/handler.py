@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
-from typing import Final
 
 from voile.app.calls import Context
 from voile.app.commands.serve import Serve
+from voile.app.server_door import SERVICE, ServerAddress, load_server
 from voile.app.serving.opening import open_served
-from voile.core.optional import optional
-
-_SERVER: Final = "voile.server.running:run"
-"""A door, as the command line is: loaded by name, because doors stand above the handlers."""
 
 
 @dataclass(frozen=True)
@@ -29,24 +23,9 @@ class Serving:
     releases: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ServerAddress:
-    """Where to listen.
-
-    Args:
-        certificate, private_key: files, for TLS.
-    """
-
-    host: str
-    port: int
-    certificate: Path | None = None
-    private_key: Path | None = None
-
-
 def serve(command: Serve, context: Context) -> Serving:
     """Answer until somebody says stop; `context.watch` is told where."""
-    for package in ("fastapi", "uvicorn", "prometheus_client", "jwt"):
-        optional(package, extra="serve")
+    run = load_server(SERVICE)
     with open_served(command.workspace) as workspace:
         settings, folder = workspace.settings, workspace.file.folder
         address = ServerAddress(
@@ -60,6 +39,5 @@ def serve(command: Serve, context: Context) -> Serving:
         def started(url: str) -> None:
             context.watch(Serving(url, releases))
 
-        module, _, name = _SERVER.partition(":")
-        url = getattr(import_module(module), name)(workspace, address, started)
+        url = run(workspace, address, started, context.stop)
     return Serving(url, releases)

@@ -99,7 +99,6 @@ if TYPE_CHECKING:
     from voile.records.audit_log.verifier import verify_export as verify_export
     from voile.records.audit_log.verifier import verify_receipt as verify_receipt
     from voile.records.audit_log.witness import Witness as Witness
-    from voile.records.audit_log.witness import serve as serve
     from voile.records.audit_log.witness_client import RemoteWitness as RemoteWitness
 
 _HOMES = {
@@ -168,7 +167,7 @@ _HOMES = {
         "verify_export",
         "verify_receipt",
     ],
-    "witness": ["Witness", "serve"],
+    "witness": ["Witness"],
     "witness_client": ["RemoteWitness"],
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

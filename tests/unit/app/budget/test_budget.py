@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -16,6 +15,7 @@ from tests.unit.app.budget_examples import EVENT, RULES, House, drawn, guarantee
 from tests.unit.app.explain.examples import ROWS, free
 from tests.unit.records.audit_log.examples import LOG_KEY, ORIGIN, WITNESS_KEYS, policy
 from tests.unit.records.ledger.examples import DATASET
+from tests.unit.server.witnesses import witness_at
 
 from voile.app.budget.verification import Evidence, verify
 from voile.app.explain import NoisyAnswer, ReleaseService
@@ -36,7 +36,6 @@ from voile.records.audit_log import (
     decode_record,
     guarantees_digest,
     issue_receipt,
-    serve,
     verify_receipt,
 )
 from voile.records.audit_log.log import LEAVES
@@ -499,11 +498,12 @@ class TestVerify:
 
     def test_a_witness_remembers_what_a_restored_database_forgot(self, tmp_path: Path) -> None:
         witness = WITNESS_KEYS[0]
-        with open_storage("memory:", [WITNESS_PART]) as memory:
-            server = serve(Witness(memory, witness, {ORIGIN: (LOG_KEY.verifier,)}), "127.0.0.1", 0)
-            thread = threading.Thread(target=server.serve_forever, daemon=True)
-            thread.start()
-            seen = Evidence(policy(1), (), LOG_KEY, (RemoteWitness(server.url),))
+        logs = {ORIGIN: (LOG_KEY.verifier,)}
+        with (
+            open_storage("memory:", [WITNESS_PART]) as memory,
+            witness_at(Witness(memory, witness, logs)) as url,
+        ):
+            seen = Evidence(policy(1), (), LOG_KEY, (RemoteWitness(url),))
             outcomes = []
             for answers in (2, 3, 1):  # the third is the first one's past
                 house = House.create("memory:", tmp_path)
@@ -513,9 +513,6 @@ class TestVerify:
                 vault = house.vault
                 found = verify(vault.storage, vault.ledger, vault.log, seen)
                 outcomes.append(step(found, "witnesses"))
-            server.shutdown()
-            thread.join()
-            server.server_close()
         assert outcomes[0] == "checked"
         assert outcomes[2] == "failed"
 

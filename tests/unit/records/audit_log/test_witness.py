@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from tests.unit.records.audit_log.examples import (
@@ -20,7 +17,7 @@ from tests.unit.records.audit_log.examples import (
 )
 
 from voile.core.errors import InvalidInput
-from voile.records.audit_log import Witness, serve
+from voile.records.audit_log import Witness
 from voile.records.audit_log.merkle import EMPTY_ROOT
 from voile.records.audit_log.notes import Checkpoint, Note, Signature, cosigned_at, parse_signatures
 from voile.records.audit_log.witness import (
@@ -28,7 +25,6 @@ from voile.records.audit_log.witness import (
     SIZE_TYPE,
     AddCheckpointRequest,
     Reply,
-    WitnessServer,
 )
 from voile.records.storage import Storage, open_storage
 
@@ -210,76 +206,3 @@ def test_racing_requests_never_set_it_back(witness: Witness, small: SmallLog) ->
     assert sorted(replies.values()) == [200] + [409] * (len(bodies) - 1)
     winner = next(number for number, status in replies.items() if status == 200)
     assert_stands_at(witness, small, winner + 6)
-
-
-class TestHttp:
-    @pytest.fixture
-    def url(self, witness: Witness) -> Iterator[str]:
-        server = serve(witness)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield server.url
-        server.shutdown()
-        server.server_close()
-        thread.join(60)
-
-    def test_ctrl_c_does_not_hit_the_thread_that_accepts_connections(
-        self, witness: Witness, small: SmallLog, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """There it would leave a connection behind that nobody ends, and closing would wait."""
-        accepting: list[int] = []
-        process = WitnessServer.process_request
-
-        def noticed(server: WitnessServer, *given: Any) -> None:
-            accepting.append(threading.get_ident())
-            process(server, *given)
-
-        monkeypatch.setattr(WitnessServer, "process_request", noticed)
-        server = serve(witness)
-        main = threading.Thread(target=server.serve_until_interrupted)
-        main.start()
-        connection = self.connect(server.url)
-        connection.request("POST", "/add-checkpoint", request(small, 0, 7))
-        assert connection.getresponse().status == 200
-        connection.close()
-        server.shutdown()
-        main.join(60)
-        assert not main.is_alive()
-        assert accepting
-        assert main.ident not in accepting
-
-    def connect(self, url: str) -> http.client.HTTPConnection:
-        parts = urlsplit(url)
-        assert parts.hostname is not None
-        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=10)
-
-    def test_statuses_types_and_bodies_over_one_kept_connection(
-        self, url: str, small: SmallLog
-    ) -> None:
-        connection = self.connect(url)
-        expected = [
-            ("/add-checkpoint", request(small, 0, 7), 200),
-            ("/add-checkpoint", request(small, 0, 7), 409),
-            ("/add-checkpoint", request(small, 7, 9), 200),
-            ("/add-checkpoint", b"nonsense", 400),
-            ("/elsewhere", b"", 404),
-        ]
-        for path, body, status in expected:
-            connection.request("POST", path, body)
-            reply = connection.getresponse()
-            content = reply.read()
-            assert reply.status == status
-            if status == 409:
-                assert (content, reply.getheader("Content-Type")) == (b"7\n", "text/x.tlog.size")
-            if status == 200:
-                assert content.startswith("— witness0.example ".encode())
-        connection.close()
-
-    @pytest.mark.parametrize("length", ["-1", "9" * 6000, "10000000", "x", "1e3", ""])
-    def test_a_silly_length_is_a_bad_request(self, url: str, length: str) -> None:
-        connection = self.connect(url)
-        connection.putrequest("POST", "/add-checkpoint")
-        connection.putheader("Content-Length", length)
-        connection.endheaders()
-        assert connection.getresponse().status == 400
-        connection.close()
