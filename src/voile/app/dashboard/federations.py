@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
+from voile.app.artefact import Artefact, load_artefact
 from voile.app.dashboard.dashboard import Dashboard
 from voile.app.dashboard.record_index import CHUNK, RecordQuery
+from voile.app.report import check_log
+from voile.core.errors import VoileError
 from voile.records.audit_log import (
     AbsenceRecord,
     FederationRoundRecord,
@@ -61,17 +66,29 @@ class FederationView:
 
 
 @dataclass(frozen=True)
+class LogLine:
+    """The log of one party, as its artefact holds it.
+
+    Args:
+        fault: which step of checking it failed, and why; empty if it verifies.
+    """
+
+    party: str
+    fault: str
+
+
+@dataclass(frozen=True)
 class FederationPage:
     """All of them.
 
     Args:
-        verified: of each release that comes from an artefact with the logs of its parties, who
-            these are; they were compared with the artefact when it was opened.
+        logs: of each release that comes from an artefact with the logs of its parties, what
+            became of checking them.
         left_out: records that are older than what is shown.
     """
 
     federations: tuple[FederationView, ...]
-    verified: tuple[tuple[str, tuple[str, ...]], ...]
+    logs: tuple[tuple[str, tuple[LogLine, ...]], ...]
     left_out: int
 
 
@@ -87,7 +104,7 @@ def federation_page(dashboard: Dashboard) -> FederationPage:
     records = _decoded(dashboard, sorted(numbers))
     names = dict.fromkeys(record.federation for _, record in records)
     views = tuple(_view(name, [r for r in records if r[1].federation == name]) for name in names)
-    return FederationPage(views, _verified(dashboard), left_out)
+    return FederationPage(views, _logs(dashboard), left_out)
 
 
 def _decoded(dashboard: Dashboard, numbers: Sequence[int]) -> list[tuple[int, Any]]:
@@ -127,13 +144,33 @@ def _view(name: str, records: Sequence[tuple[int, Any]]) -> FederationView:
     )
 
 
-def _verified(dashboard: Dashboard) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Logs lie in an artefact; whoever loads it compares them with what it states."""
-    found = []
-    for served in dashboard.workspace.releases.values():
-        artefact = served.job.artefact
-        folder = None if artefact is None else artefact.folder / "logs"
-        if folder is not None and folder.is_dir():
-            parties = tuple(sorted(each.name for each in folder.iterdir() if each.is_dir()))
-            found.append((served.name, parties))
-    return tuple(found)
+def _logs(dashboard: Dashboard) -> tuple[tuple[str, tuple[LogLine, ...]], ...]:
+    """Of each release from an artefact, the logs in it; none of them is believed unchecked."""
+    artefacts = {name: each.job.artefact for name, each in dashboard.workspace.releases.items()}
+    return tuple(
+        (name, log_lines(artefact))
+        for name, artefact in artefacts.items()
+        if isinstance(artefact, Artefact)
+    )
+
+
+def log_lines(artefact: Artefact) -> tuple[LogLine, ...]:
+    """Each log against the policy of its party: unchanged since it was signed."""
+    return tuple(LogLine(party, _fault(artefact, party)) for party in artefact.settings["logs"])
+
+
+def _fault(artefact: Artefact, party: str) -> str:
+    try:
+        changed = tuple(
+            (each.name, each.stat().st_mtime_ns) for each in artefact.log_folder(party).iterdir()
+        )
+        return _checked(artefact.folder, party, changed)
+    except (OSError, VoileError) as error:
+        return str(error)
+
+
+@lru_cache(maxsize=256)
+def _checked(folder: Path, party: str, _changed: tuple[tuple[str, int], ...]) -> str:
+    """Checked once for files that stay as they are: pages are looked at again and again."""
+    failed = check_log(load_artefact(folder), party).failed
+    return "" if failed is None else f"{failed.name}: {failed.detail}"
