@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from PIL import Image
+from tests.support import dashboards
 from tests.support.dashboards import PATIENCE, QUIET, DashboardHouse, find_browser, running, sign_in
 from tests.unit.server.examples import BUDGET
 
@@ -76,6 +77,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     FOLDER.mkdir(exist_ok=True)
+    dashboards.HTML_NAME = "customers north"  # tests have a name that looks like HTML
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Path(folder) / "home") as house,

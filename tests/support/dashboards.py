@@ -31,7 +31,7 @@ from voile.records.audit_log import FederationRoundRecord, ParticipationRecord
 from voile.records.ledger import Opening
 from voile.server import create_app
 
-HTML_NAME: Final = "<b onclick=alert(1)>odd & 'quoted'</b>"
+HTML_NAME = "<b onclick=alert(1)>odd & 'quoted'</b>"
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "chrome")
 QUIET: Final = (
     "--no-sandbox",  # tests may run as root
