@@ -41,7 +41,7 @@ _OF_ISSUER: Final = re.compile(
 )
 LONGEST_PENDING: Final = 600
 """Seconds in which somebody has to come back from the issuer."""
-_PENDING: Final = re.compile(r"([0-9]{1,12})\.([0-9a-f]{64})\.([0-9a-f]{64})", re.ASCII)
+_PENDING: Final = re.compile(r"([0-9]{1,12})\.[0-9a-f]{64}", re.ASCII)
 _ENDED_AT_MOST: Final = 4096
 
 
@@ -159,7 +159,9 @@ class PendingSignIn:
 class PendingSignIns:
     """Sign-ins that were begun, each of which can be finished once, with the issuer it began with.
 
-    Once in each process; an issuer takes its code once in all of them.
+    The cookie holds a time and a random number. The rest is derived from it with the key of the
+    vault, so a state that fits was made here, for this cookie and this issuer. Once in each
+    process; an issuer takes its code once in all of them.
     """
 
     def __init__(self, vault: Vault) -> None:
@@ -168,20 +170,15 @@ class PendingSignIns:
 
     def begin(self, issuer: str) -> PendingSignIn:
         """Before somebody is sent to an issuer."""
-        stated = f"{int(time.time())}.{secrets.token_hex(32)}"
-        digest = self._derived(issuer, stated, "a sign-in that was begun")
-        return self._pending(issuer, stated, digest)
+        return self._pending(issuer, f"{int(time.time())}.{secrets.token_hex(32)}")
 
     def finish(self, issuer: str, text: str, state: str) -> PendingSignIn:
         """The one of a cookie and a state; `NotAuthenticated` unless it is ours and not used."""
         read, now = _PENDING.fullmatch(text), time.time()
         if read is None or not 0 <= now - int(read[1]) < LONGEST_PENDING:
             raise NotAuthenticated("no sign-in was begun here")
-        stated = f"{read[1]}.{read[2]}"
-        digest = self._derived(issuer, stated, "a sign-in that was begun")
-        found = self._pending(issuer, stated, digest)
-        ours = hmac.compare_digest(digest, read[3])
-        if not ours or not hmac.compare_digest(found.state.encode(), state.encode()):
+        found = self._pending(issuer, text)
+        if not hmac.compare_digest(found.state.encode(), state.encode()):
             raise NotAuthenticated("this answer belongs to no sign-in that was begun here")
         if text in self._used:
             raise NotAuthenticated("this sign-in was finished")
@@ -189,12 +186,11 @@ class PendingSignIns:
         self._used[text] = now
         return found
 
-    def _pending(self, issuer: str, stated: str, digest: str) -> PendingSignIn:
-        parts = (self._derived(issuer, stated, of) for of in ("state", "nonce", "verifier"))
-        return PendingSignIn(f"{stated}.{digest}", *parts)
+    def _pending(self, issuer: str, text: str) -> PendingSignIn:
+        def derive(of: str) -> str:
+            return self._key.nonce(f"{issuer} {text}", f"sign-in at an issuer, {of}").hex()
 
-    def _derived(self, issuer: str, stated: str, of: str) -> str:
-        return self._key.nonce(f"{issuer} {stated}", f"sign-in at an issuer, {of}").hex()
+        return PendingSignIn(text, derive("state"), derive("nonce"), derive("verifier"))
 
 
 def check_token(session: Session, sent: str) -> bool:
