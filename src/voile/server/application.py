@@ -31,6 +31,7 @@ from voile.server.answering import Service
 from voile.server.edge import Edge
 from voile.server.metrics import Metrics
 from voile.server.problems import MEDIA_TYPE, answer_error
+from voile.server.sign_in import SignIns
 
 _OPEN: Final = frozenset(
     {"/healthz", "/readyz", "/v2", "/v2/health/live", "/v2/health/ready"}
@@ -73,6 +74,7 @@ def create_app(workspace: ServedWorkspace) -> FastAPI:
 
     app = _with_routes(FastAPI(lifespan=lifespan, **_settings()))
     app.state.service, app.state.dashboard = service, pages
+    app.state.sign_ins = SignIns(service.identities.issuers)
     app.state.evidence, app.state.witness = EvidenceMaker(pages), workspace.witness
     return _behind_edge(app, service.metrics, workspace.settings.largest_body)
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 import jwt
 from starlette.requests import Request
 
-from voile.app.serving import Caller, NotAuthenticated, ServedWorkspace
+from voile.app.serving import Caller, NotAuthenticated, NotGranted, ServedWorkspace, issuer_caller
 from voile.app.workspace.serve_table import IssuerTable
-from voile.records.access import Grants, KeyRow, find_key, is_key
+from voile.records.access import KeyRow, find_key, is_key
 from voile.server.problems import RateExceeded
 
 _KNOWN_FOR: Final = 1.0
@@ -75,34 +75,37 @@ class Issuer:
         return cls(name, table, keys)
 
     def caller(self, token: str) -> Caller:
-        """Who it is; `jwt.PyJWTError` if the token does not hold."""
+        """Who it is; `jwt.PyJWTError` if the token does not hold, `NotGranted` without duties."""
+        return self.caller_of(self.claims(token, self.table.audience))
+
+    def claims(self, token: str, audience: str) -> dict[str, Any]:
+        """What a token says, for somebody to whom it is addressed; or `jwt.PyJWTError`."""
         key = self.keys.get_signing_key_from_jwt(token)
-        claims = jwt.decode(
+        claims: dict[str, Any] = jwt.decode(
             token,
             key,
             algorithms=list(self.table.algorithms),
             issuer=self.table.issuer,
-            audience=self.table.audience,
+            audience=audience,
             leeway=_LEEWAY,
             options={"require": ["exp", "iat", "iss", "aud", "sub"]},
         )
-        return Caller(f"token of {self.name}", self._grants(claims))
-
-    def _grants(self, claims: Mapping[str, Any]) -> Grants:
-        subject, table = str(claims["sub"]), self.table
+        subject = str(claims["sub"])
         if not subject.isprintable() or not 0 < len(subject) <= _LONGEST_SUBJECT:
             raise jwt.InvalidTokenError("a subject is a short text")
-        stated = {word.removeprefix(_DUTY) for word in str(claims.get("scope", "")).split()}
-        duties = frozenset(duty for duty in table.duties if duty.value in stated)
-        if not duties:
-            raise jwt.InvalidTokenError("the token grants nothing here")
-        return Grants(
-            caller=f"{self.name}:{subject}",
-            duties=duties,
-            roles=frozenset(table.roles),
-            level=table.level,
-            accounts=table.accounts,
-            rate=table.rate,
+        return claims
+
+    def caller_of(self, claims: Mapping[str, Any]) -> Caller:
+        """Who it is by claims that hold; `NotGranted` without duties."""
+        return issuer_caller(self.name, self.table, str(claims["sub"]), self._duties(claims))
+
+    def _duties(self, claims: Mapping[str, Any]) -> frozenset[str]:
+        stated = claims.get(self.table.claim, "")
+        words = stated if isinstance(stated, list) else str(stated).split()
+        return frozenset(
+            word.removeprefix(_DUTY)
+            for word in words
+            if isinstance(word, str) and word.startswith(_DUTY)
         )
 
 
@@ -112,7 +115,7 @@ class Identities:
     def __init__(self, workspace: ServedWorkspace) -> None:
         self._storage = workspace.vault.storage
         self._known: OrderedDict[bytes, tuple[float, KeyRow]] = OrderedDict()
-        self._issuers = [
+        self.issuers = [
             Issuer.from_table(name, table) for name, table in workspace.settings.issuers.items()
         ]
         self._rates = Rates()
@@ -160,11 +163,11 @@ class Identities:
         return self._storage.read_snapshot(lambda t: find_key(t, text, now))
 
     def _of_token(self, text: str) -> Caller:
-        for issuer in self._issuers:
+        for issuer in self.issuers:
             try:
                 unverified = jwt.decode(text, options={"verify_signature": False})
                 if unverified.get("iss") == issuer.table.issuer:
                     return issuer.caller(text)
-            except (jwt.PyJWTError, ValueError, TypeError):
+            except (jwt.PyJWTError, NotGranted, ValueError, TypeError):
                 break
         raise NotAuthenticated("the token does not hold")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from voile.app.dashboard.record_index import CHUNK, RecordIndex
-from voile.app.dashboard.sessions import Sessions
+from voile.app.dashboard.sessions import PendingSignIns, Sessions
 from voile.app.explain.per_record import parent_of_record
 from voile.app.serving import Caller, ServedWorkspace
 from voile.core.errors import VoileError
@@ -45,7 +45,12 @@ class Dashboard:
     @cached_property
     def sessions(self) -> Sessions:
         """Who is signed in."""
-        return Sessions(self.vault)
+        return Sessions(self.vault, self.workspace.settings.issuers)
+
+    @cached_property
+    def pending(self) -> PendingSignIns:
+        """Who was sent to an issuer."""
+        return PendingSignIns(self.vault)
 
     @cached_property
     def index(self) -> RecordIndex:

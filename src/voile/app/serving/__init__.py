@@ -10,7 +10,7 @@
 The HTTP service (`voile.server`) fills these and shows the results; it decides nothing itself.
 """
 
-from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted
+from voile.app.serving.callers import Caller, NotAuthenticated, NotGranted, issuer_caller
 from voile.app.serving.once import AnsweredMeanwhile, OtherPayload
 from voile.app.serving.opening import open_served
 from voile.app.serving.recommending import AskedRecommendation, UnknownReasons
@@ -42,5 +42,6 @@ __all__ = [
     "UnknownName",
     "UnknownReasons",
     "UnusableRows",
+    "issuer_caller",
     "open_served",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from voile.app.workspace.serve_table import IssuerTable
 from voile.core.errors import Refused
 from voile.core.transparency import Level, Role, check_role
 from voile.records.access import Duty, Grants
@@ -64,3 +66,24 @@ class Caller:
             check_role(level, roles[-1])
         except (Refused, IndexError):
             raise NotGranted(f"no role of this key covers the level {level}") from None
+
+
+def issuer_caller(name: str, table: IssuerTable, subject: str, stated: Collection[str]) -> Caller:
+    """Somebody for whom an issuer speaks; `NotGranted` without a duty that its table allows.
+
+    Args:
+        name: of the issuer, in the workspace.
+        stated: duties that the issuer says.
+    """
+    duties = frozenset(duty for duty in table.duties if duty.value in stated)
+    if not duties:
+        raise NotGranted("the issuer grants nothing here")
+    grants = Grants(
+        caller=f"{name}:{subject}",
+        duties=duties,
+        roles=frozenset(table.roles),
+        level=table.level,
+        accounts=table.accounts,
+        rate=table.rate,
+    )
+    return Caller(f"token of {name}", grants)

@@ -14,6 +14,9 @@ IssuerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 """No colon: callers are named ISSUER:SUBJECT, and two issuers must not name the same one."""
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=1)]
+HTTPS: Final = r"^(https://|http://(localhost|127\.0\.0\.1)([:/]|$))"
+"""Addresses where secrets may travel: https, or this machine."""
+Address = Annotated[str, Field(pattern=HTTPS)]
 _SMALLEST_DELAY: Final = 0.05
 
 
@@ -28,19 +31,42 @@ class IssuerTable(_Table):
         issuer, audience: what a token must name.
         keys: address of the issuer's key set (JWKS), https.
         algorithms: how tokens may be signed; asymmetric ones only.
-        duties: at most these; a token states its own as `voile:DUTY` in its scope.
+        duties: at most these; a token states its own as `voile:DUTY` in its claim.
+        claim: the claim that states them: a text of words, or a list of them.
         accounts, roles, level, rate: as of a key.
+        client_id: of this service at the issuer; people may then sign in to the dashboard there.
+        client_secret_env: the environment variable that holds the client's secret, if it has one.
+        address: of this service, as people open it and the issuer knows it.
+        scopes: what is asked for beside `openid`.
+        authorize, token: addresses of the issuer; without them, its discovery document says them.
     """
 
     issuer: Text
     audience: Text
-    keys: Annotated[str, Field(pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])")]
+    keys: Address
     algorithms: tuple[Literal["RS256", "PS256", "ES256", "EdDSA"], ...] = ("RS256", "ES256")
     duties: Annotated[tuple[Duty, ...], Field(min_length=1)]
     accounts: tuple[Text, ...] = ()
     roles: tuple[Role, ...] = (Role.ANALYST,)
     level: Level = Level.DETAILED
     rate: Annotated[int, Field(strict=True, ge=0)] = 600
+    claim: Text = "scope"
+    client_id: Text | None = None
+    client_secret_env: Text | None = None
+    address: Address | None = None
+    scopes: tuple[Text, ...] = ()
+    authorize: Address | None = None
+    token: Address | None = None
+
+    @model_validator(mode="after")
+    def _can_sign_in(self) -> Self:
+        if (self.client_id is None) != (self.address is None):
+            raise ValueError("client_id and address belong together")
+        if (self.authorize is None) != (self.token is None):
+            raise ValueError("authorize and token belong together")
+        if self.client_secret_env is not None and self.client_id is None:
+            raise ValueError("client_secret_env needs client_id")
+        return self
 
 
 class WitnessTable(_Table):

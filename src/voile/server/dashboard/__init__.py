@@ -5,10 +5,10 @@
 `voile.app.dashboard`, and shown by `voile.views.dashboard`.
 """
 
-from voile.server.dashboard import asking, knowing, people
+from voile.server.dashboard import asking, knowing, people, signing_in
 from voile.server.dashboard.routes import router
 
-for _each in (asking, knowing, people):
+for _each in (asking, knowing, people, signing_in):
     router.include_router(_each.router)
 
 __all__ = ["router"]

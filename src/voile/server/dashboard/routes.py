@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from voile.app.dashboard.budgets import account_page, budget_tree
-from voile.app.dashboard.frame import BUDGETS, OVERVIEW, RECORDS, places_of
+from voile.app.dashboard.frame import BUDGETS, OVERVIEW, RECORDS
 from voile.app.dashboard.overview import overview
 from voile.app.dashboard.records import export_records, prove_record, search_records, show_record
-from voile.app.dashboard.sessions import LONGEST
-from voile.app.serving import NotAuthenticated, UnknownName
+from voile.app.serving import UnknownName
 from voile.records.access import Duty
 from voile.records.audit_log.publishing import latest_checkpoint
 from voile.server import budgets
 from voile.server.bodies import OpeningBody, RenewalBody
 from voile.server.dashboard.door import (
     PageRoute,
-    SomeVisitor,
     Visitor,
     as_body,
     as_file,
-    cookie_name,
-    dashboard_of,
     find_session,
     frame_of,
     go,
-    is_secure,
     may,
     may_open,
-    own_path,
     page,
-    read_fields,
     read_form,
     show,
 )
@@ -61,58 +53,6 @@ async def show_asset(name: str) -> Response:
         raise UnknownName("there is no such file")
     headers = {"Cache-Control": "public, max-age=300"}
     return Response(found.content, media_type=found.media_type, headers=headers)
-
-
-# --- signing in -----------------------------------------------------------------------------------
-
-
-@router.get("/signin")
-async def show_sign_in(next: str = "/") -> Response:
-    """The form for a key."""
-    return page("signin", "Sign in", frame_of(None), _asked(next))
-
-
-@router.post("/signin")
-async def sign_in(request: Request) -> Response:
-    """With an API key; the answer is a cookie that no script can read."""
-    fields = await read_fields(request)
-    following = own_path(fields.get("next", "/"))
-    sessions = dashboard_of(request).sessions
-    try:
-        session = await asyncio.to_thread(sessions.begin, fields.get("key", "").strip())
-    except NotAuthenticated:
-        problem = "This key is unknown, or it has ended."
-        return page("signin", "Sign in", frame_of(None), _asked(following, problem), 401)
-    places = places_of(session.caller)
-    if following == "/" and places and OVERVIEW not in places:
-        following = places[0].path
-    answer = go(following)
-    answer.set_cookie(
-        cookie_name(request),
-        session.text,
-        max_age=LONGEST,
-        path="/",
-        secure=is_secure(request),
-        httponly=True,
-        samesite="strict",
-    )
-    return answer
-
-
-@router.post("/signout")
-async def sign_out(request: Request, visitor: SomeVisitor) -> Response:
-    """End the session."""
-    await read_form(request)
-    visitor.dashboard.sessions.end(visitor.session)
-    answer = go("/signin")
-    answer.delete_cookie(
-        cookie_name(request), path="/", secure=is_secure(request), httponly=True, samesite="strict"
-    )
-    return answer
-
-
-def _asked(following: str, problem: str = "") -> Any:
-    return SimpleNamespace(following=own_path(following), problem=problem)
 
 
 # --- overview -------------------------------------------------------------------------------------
