@@ -53,7 +53,6 @@ def _identifiers() -> Iterator[str]:
 
 _DRAWN: Final = 512
 _BYTES: Final = 8
-_IDENTIFIERS: Final = _identifiers()
 
 
 class Edge:
@@ -66,13 +65,16 @@ class Edge:
     def __init__(self, app: ASGIApp, *, metrics: Metrics, largest: int) -> None:
         self._app, self._metrics, self._largest = app, metrics, largest
         self._tracing = Tracing()
+        # Of its own: several services may run in the threads of one process, and a generator that
+        # one thread is in raises in another.
+        self._identifiers = _identifiers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; what is no request, such as the start of the application, is passed on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        passing = _Passing(scope, receive, send, self._largest)
+        passing = _Passing(scope, receive, send, self._largest, next(self._identifiers))
         with self._tracing.span(scope) as span:
             try:
                 await self._answer(scope, passing)
@@ -112,8 +114,10 @@ class Edge:
 class _Passing:
     """One request on its way."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, largest: int) -> None:
-        self.identifier = next(_IDENTIFIERS)
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, largest: int, identifier: str
+    ) -> None:
+        self.identifier = identifier
         self.arrived = time.perf_counter()
         self.status = 0
         self.declared = _declared(scope)

@@ -282,3 +282,21 @@ def test_without_the_tracing_package_requests_are_answered_all_the_same(
     assert house.ask("GET", "/healthz", headers=headers).status_code == 200
     (line,) = [json.loads(each) for each in lines if '"event": "request"' in each]
     assert line["trace"] is None
+
+
+def test_services_in_threads_of_one_process_name_their_requests_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While one draws identifiers, another one does: a shared generator raised there."""
+    one, other = (edge.Edge(None, metrics=None, largest=1) for _ in range(2))  # type: ignore[arg-type]
+    draw, inside = edge.secrets.token_hex, []
+
+    def interrupted(size: int) -> str:
+        if not inside:
+            inside.append("now")
+            inside.append(next(other._identifiers))
+        return draw(size)
+
+    monkeypatch.setattr(edge.secrets, "token_hex", interrupted)
+    first = next(one._identifiers)
+    assert len({first, inside[1]}) == 2
