@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -288,8 +289,9 @@ def test_services_in_threads_of_one_process_name_their_requests_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While one draws identifiers, another one does: a shared generator raised there."""
-    one, other = (edge.Edge(None, metrics=None, largest=1) for _ in range(2))  # type: ignore[arg-type]
-    draw, inside = edge.secrets.token_hex, []
+    nothing: Any = None
+    one, other = (edge.Edge(nothing, metrics=nothing, largest=1) for _ in range(2))
+    draw, inside = secrets.token_hex, list[str]()
 
     def interrupted(size: int) -> str:
         if not inside:
@@ -297,6 +299,6 @@ def test_services_in_threads_of_one_process_name_their_requests_apart(
             inside.append(next(other._identifiers))
         return draw(size)
 
-    monkeypatch.setattr(edge.secrets, "token_hex", interrupted)
+    monkeypatch.setattr(secrets, "token_hex", interrupted)
     first = next(one._identifiers)
     assert len({first, inside[1]}) == 2
