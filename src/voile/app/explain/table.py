@@ -11,7 +11,9 @@ Charged explanations stay with the one vault that pays for them.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -275,16 +277,25 @@ def _collected(
 
 @contextmanager
 def _unfinished(final: Path) -> Iterator[Path]:
-    """A folder for files that are not on record yet."""
+    """A folder for files that are not on record yet; of one call at a time."""
     folder = final / _UNFINISHED
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    clear_numbered(folder, (PART,))
+    held = os.open(folder, os.O_RDONLY)
     try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go when a process dies
+    except BlockingIOError:
+        os.close(held)
+        raise InvalidInput(
+            f"{final}: another call writes there now; wait for it, or choose another folder"
+        ) from None
+    try:
+        clear_numbered(folder, (PART,))
         yield folder.resolve()
     finally:
         clear_numbered(folder, (PART,))
         with suppress(OSError):
             folder.rmdir()
+        os.close(held)
 
 
 def _name_files(folder: Path, final: Path, listed: BlockList) -> None:

@@ -286,6 +286,23 @@ def test_killed_before_the_record_nothing_is_left_to_read(home: Path) -> None:
     assert len(blocks()) == 5
 
 
+def test_two_calls_do_not_share_a_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one would take away the files of the first."""
+
+    def meanwhile(work: Any, parts: Any) -> Any:
+        monkeypatch.setitem(module_engines(), "local", map)
+        with pytest.raises(InvalidInput, match="another call writes there"):
+            explain(home, overwrite=True)
+        yield from map(work, parts)
+
+    monkeypatch.setitem(module_engines(), "local", meanwhile)
+    before = len(records(home))
+    answer = explain(home).answer
+    policy = home / "audit-policy.toml"
+    assert handle(VerifyProof(proof=answer.receipt, answer=Path("out"), policy=policy)).verified
+    assert len(records(home)) == before + 1
+
+
 def test_a_list_of_blocks_is_read_strictly(tmp_path: Path) -> None:
     for content in ("", "[]", "{}", json.dumps({"format": "voile explanation in blocks"})):
         (tmp_path / "explanation.json").write_text(content)
