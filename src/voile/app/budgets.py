@@ -262,7 +262,8 @@ def _affords(account: Account) -> dict[str, Any]:
     rho, *orders = account.budgets
     lost = 1 - rho / Measure().budgets(account.epsilon, account.delta)[0]
     pure = max(0.0, *orders)
-    return {"gaussian_releases": f"all but {lost:.2%} of it", "pure_releases": f"ε = {pure:.3g}"}
+    gaussian = f"all but {lost:.2%} of the budget"
+    return {"gaussian_releases": gaussian, "pure_releases": f"ε = {pure:.3g}"}
 
 
 def opening_of(command: OpenBudget) -> Opening:

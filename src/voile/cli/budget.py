@@ -134,13 +134,12 @@ def _show_plan(found: BudgetPlan, *, as_json: bool) -> None:
         table.add_row(str(number + 1), *(_one(each, number) for each in found.allocations))
     out = console()
     out.print(table)
-    equal, noise = found.allocations[0], found.allocations[0].events[0]
+    noise = found.allocations[0].events[0]
     for each in found.allocations:
         used = "more than is left" if each.used is None else f"{each.used:.1%} of the account"
         count = 0 if noise is None else each.within(noise.noise_multiplier)
-        out.print(
-            f"{each.policy}: uses {used}; {count} answers as precise as those of {equal.policy}"
-        )
+        of = f"{count} of {len(each.events)} answers"
+        out.print(f"{each.policy}: uses {used}; {of} are at least as precise as with equal noise")
     out.print(f"ε of each answer by itself at δ = {found.delta:.3g}; nothing was spent")
 
 
